@@ -12,6 +12,7 @@
 //! job.rs          commands that are executed in steps
 //! atomic.rs       the transaction in which a command runs
 //! update.rs       one key that is read and written back
+//! in_slices.rs    work in one transaction, in steps
 //! many.rs         values of many keys at one moment
 //! collection.rs   hashes, lists, sets and sorted sets, read and written
 //! large/          those of many elements, in pages
@@ -50,6 +51,7 @@ mod geo;
 mod hash;
 mod help;
 mod hyperloglog;
+mod in_slices;
 pub(crate) mod invoke;
 pub(crate) mod job;
 mod keys;

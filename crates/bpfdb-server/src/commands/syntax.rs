@@ -4,7 +4,7 @@
 //! key:key, value, [condition(NX|XX)@2.6.12], [EX seconds:integer], [key:key]...
 //!
 //! arguments  one behind the other, with commas between
-//! name       a string; name:type one of TYPES
+//! name       a string; name:type one of TYPES; name:type#1 says which keys of the command it names
 //! TOKEN      a word that stands for itself; TOKEN name... one before its argument
 //! TOKEN=name a word with another name than its own; '*'=name one that is no word
 //! name(a|b)  one of several          name{a, b}  several that belong together
@@ -21,6 +21,8 @@ const TYPES: &[&str] = &["key", "integer", "double", "pattern", "unix-time"];
 pub(super) struct Argument<'a> {
     name: &'a str,
     kind: &'a str,
+    /// Which keys of the command it names; `None`: the next ones, if it is a key.
+    keys: Option<usize>,
     token: Option<&'a str>,
     since: Option<&'a str>,
     deprecated: Option<&'a str>,
@@ -108,6 +110,10 @@ impl<'a> Reader<'a> {
             }
             word = self.word()?;
         }
+        let (word, keys) = match word.split_once('#') {
+            Some((word, number)) => (word, Some(number.parse().ok()?)),
+            None => (word, None),
+        };
         let (name, kind, parts) = if self.takes("(") {
             (word, "oneof", self.parts("|", ")")?)
         } else if self.takes("{") {
@@ -119,6 +125,7 @@ impl<'a> Reader<'a> {
         Some(Argument {
             name,
             kind,
+            keys,
             token,
             parts,
             ..Argument::default()
@@ -178,7 +185,8 @@ fn describe(
     places: usize,
     keys_before: &mut usize,
 ) {
-    let is_key = argument.kind == "key";
+    let next = (*keys_before).min(places.saturating_sub(1));
+    let keys = argument.keys.or((argument.kind == "key").then_some(next));
     let texts = [
         ("token", argument.token),
         ("since", argument.since),
@@ -187,17 +195,17 @@ fn describe(
     let lists = [!argument.flags.is_empty(), !argument.parts.is_empty()];
     let more = texts.iter().filter(|(_, text)| text.is_some()).count()
         + lists.iter().filter(|&&list| list).count()
-        + usize::from(is_key);
+        + usize::from(keys.is_some());
 
     replies.map(2 + more);
     replies.bulk("name");
     replies.bulk(argument.name.to_ascii_lowercase());
     replies.bulk("type");
     replies.bulk(argument.kind);
-    if is_key {
+    if let Some(keys) = keys {
         replies.bulk("key_spec_index");
-        replies.integer((*keys_before).min(places.saturating_sub(1)) as i64);
-        *keys_before += 1;
+        replies.integer(keys as i64);
+        *keys_before = keys + 1;
     }
     for (name, text) in texts {
         if let Some(text) = text {
@@ -234,6 +242,8 @@ mod tests {
     fn what_each_sign_means() {
         let all = parse("key:key, ip:port!2.8.12, [EX seconds:integer@6.0.0]...+").expect("read");
         assert_eq!(all[0], named("key", "key"));
+        let of_keys = parse("BY pattern:pattern#1").expect("read");
+        assert_eq!((of_keys[0].kind, of_keys[0].keys), ("pattern", Some(1)));
         assert_eq!(
             all[1],
             Argument {
@@ -259,7 +269,9 @@ mod tests {
 
     #[test]
     fn what_is_not_written_well() {
-        for text in ["a,b", "[a", "a(b|", "a{b, }", "a@", "EX ", "a]", ", a"] {
+        for text in [
+            "a,b", "[a", "a(b|", "a{b, }", "a@", "a#", "a#b", "EX ", "a]", ", a",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(n log n) for n elements, and a look-up for each pattern and element",
     arity: -2,
-    arguments: "key:key, [BY pattern:pattern], [LIMIT offset_count{offset:integer, count:integer}], [GET pattern:pattern]...+, [order(ASC|DESC)], [ALPHA=sorting], [STORE destination:key]",
+    arguments: "key:key, [BY pattern:pattern#1], [LIMIT offset_count{offset:integer, count:integer}], [GET pattern:pattern#1]...+, [order(ASC|DESC)], [ALPHA=sorting], [STORE destination:key#2]",
     flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
     categories: &[
         Category::Set,

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(n log n) for n elements, and a look-up for each pattern and element",
     arity: -2,
-    arguments: "key:key, [BY pattern:pattern], [LIMIT offset_count{offset:integer, count:integer}], [GET pattern:pattern]...+, [order(ASC|DESC)], [ALPHA=sorting]",
+    arguments: "key:key, [BY pattern:pattern#1], [LIMIT offset_count{offset:integer, count:integer}], [GET pattern:pattern#1]...+, [order(ASC|DESC)], [ALPHA=sorting]",
     flags: &[Flag::Readonly, Flag::MovableKeys],
     categories: &[
         Category::Set,

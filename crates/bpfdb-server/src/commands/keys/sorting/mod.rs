@@ -3,28 +3,25 @@
 //! ```text
 //! options.rs   what the arguments say
 //! pattern.rs   keys that are made of a pattern and an element
-//! order.rs     what elements are sorted by
+//! order.rs     what elements are sorted by, and their order
+//! stages.rs    one after the other, in slices: elements, their order, what is replied of them
 //! ```
 
 mod options;
 mod order;
 mod pattern;
-
-use std::borrow::Cow;
+mod stages;
 
 use bpfdb::{Session, ValueType};
-use bpfdb_values::list::{End, List};
-use bpfdb_values::run::{Malformed, NARROW_ENTRY, Run};
-use bpfdb_values::sorted_set::SortedSet;
+use bpfdb_values::big;
 
-use super::super::atomic::{Kind, atomically};
-use super::super::collection::{check_len, check_reply, load_any, put};
+use super::super::atomic::is_open;
 use super::super::definition::OfOption;
+use super::super::in_slices::{InSlices, Work};
 use super::super::prelude::*;
-use crate::protocol::reply::Replies;
 use options::Options;
 pub(super) use options::target_of;
-use order::sorted;
+use stages::Sorting;
 
 /// Keys that depend on what is sorted.
 pub(super) const BY_OR_GET: Keys = Keys::of_option(
@@ -40,149 +37,44 @@ const SORTABLE: [ValueType; 3] = [ValueType::LIST, ValueType::SET, ValueType::SO
 
 pub(super) fn sort(context: &mut Context<'_>, arguments: &[Vec<u8>], may_store: bool) -> Outcome {
     let options = Options::parse(&arguments[1..], may_store)?;
-    // As in Redis, what is kept, or decides what a script does, is in some order.
-    let is_kept = options.target.is_some() || context.is_of_script;
-    let sorting = Sorting {
-        key: &arguments[0],
-        options,
-        is_kept,
+    let stores = options.target.is_some();
+    let mut sorting = Sorting::new(
+        context.replies.protocol(),
+        stores,
+        // As in Redis, what is kept, or decides what a script does, is in some order.
+        stores || context.is_of_script,
+    );
+    if let Some(target) = options.target
+        && is_open(context.session)
+    {
+        // It may be the key that is sorted: no lock becomes a stronger one.
+        context
+            .session
+            .without_misses(|session| session.head_for_update(target))?;
+    }
+    if has_few(context.session, &arguments[0])? {
+        sorting.at_once(context.session, arguments)?;
+        sorting.reply(context);
+    } else {
+        let job = InSlices::new(context.session, sorting);
+        context.go_on_with(job);
+    }
+    Ok(())
+}
+
+/// Elements, and bytes of a run, that are sorted at once.
+const FEW: u64 = 256;
+const FEW_BYTES: usize = 8 * 1024;
+
+fn has_few(session: &mut Session, key: &[u8]) -> Result<bool, Failure> {
+    let Some(head) = session.without_misses(|session| session.head(key))? else {
+        return Ok(true);
     };
-    match sorting.options.target {
-        Some(target) => sorting.store(context, target),
-        None => sorting.reply(context),
-    }
-}
-
-struct Sorting<'a> {
-    key: &'a [u8],
-    options: Options<'a>,
-    is_kept: bool,
-}
-
-impl Sorting<'_> {
-    fn reply(&self, context: &mut Context<'_>) -> Outcome {
-        let replies = &mut *context.replies;
-        let start = replies.len();
-        let outcome = atomically(context.session, Kind::Read, |session| {
-            // After a conflict it begins anew.
-            replies.truncate(start);
-            self.with_elements(session, |session, elements| {
-                self.reply_elements(session, replies, elements)
-            })
-        });
-        outcome.inspect_err(|_| replies.truncate(start))
-    }
-
-    fn reply_elements(
-        &self,
-        session: &mut Session,
-        replies: &mut Replies,
-        elements: &[&[u8]],
-    ) -> Outcome {
-        let start = replies.len();
-        replies.array(elements.len() * self.options.gets.len().max(1));
-        for element in elements {
-            if self.options.gets.is_empty() {
-                replies.bulk(element);
-            }
-            for pattern in &self.options.gets {
-                let value = pattern.read(session, element)?;
-                replies.bulk_or_null(value.as_deref());
-                check_reply(replies, start)?;
-            }
-            check_reply(replies, start)?;
-        }
-        Ok(())
-    }
-
-    fn store(&self, context: &mut Context<'_>, target: &[u8]) -> Outcome {
-        let stored = atomically(context.session, Kind::Write, |session| {
-            // It may be read as well: no lock becomes a stronger one.
-            session.without_misses(|session| session.head_for_update(target))?;
-            self.with_elements(session, |session, elements| {
-                self.store_elements(session, target, elements)
-            })
-        })?;
-        context.replies.integer(stored as i64);
-        Ok(())
-    }
-
-    fn store_elements(
-        &self,
-        session: &mut Session,
-        target: &[u8],
-        elements: &[&[u8]],
-    ) -> Result<usize, Failure> {
-        let mut list: Vec<Cow<'_, [u8]>> = Vec::new();
-        let mut bytes = 0;
-        for element in elements {
-            if self.options.gets.is_empty() {
-                list.push(Cow::Borrowed(element));
-                continue;
-            }
-            for pattern in &self.options.gets {
-                let value = pattern.read(session, element)?.unwrap_or_default();
-                bytes += value.len() + NARROW_ENTRY;
-                check_len(bytes)?;
-                list.push(value);
-            }
-        }
-        let run = match &list[..] {
-            [] => None,
-            list => Some(List::empty().push(End::Tail, list)?),
-        };
-        put(session, target, ValueType::LIST, run.as_deref(), None)?;
-        Ok(list.len())
-    }
-
-    /// Shows the elements that are asked for to `work`, in their order.
-    fn with_elements<T>(
-        &self,
-        session: &mut Session,
-        work: impl FnOnce(&mut Session, &[&[u8]]) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let Some((kind, entry)) = load_any(session, self.key, &SORTABLE)? else {
-            return work(session, &[]);
-        };
-        let elements = elements(kind, &entry.value)?;
-        let elements = self.arranged(session, kind, elements)?;
-        work(session, &elements[self.options.range(elements.len())])
-    }
-
-    fn arranged<'e>(
-        &self,
-        session: &mut Session,
-        kind: ValueType,
-        mut elements: Vec<&'e [u8]>,
-    ) -> Result<Vec<&'e [u8]>, Failure> {
-        let options = &self.options;
-        let (is_descending, alpha) = (options.is_descending, options.alpha);
-        if !options.stays {
-            return sorted(session, elements, options.by.as_ref(), is_descending, alpha);
-        }
-        // A set has no order that could stay.
-        if kind == ValueType::SET {
-            return if self.is_kept {
-                sorted(session, elements, None, is_descending, true)
-            } else {
-                Ok(elements)
-            };
-        }
-        if is_descending {
-            elements.reverse();
-        }
-        Ok(elements)
-    }
-}
-
-/// The elements of a collection in its own order.
-fn elements(kind: ValueType, bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
-    if kind == ValueType::SORTED_SET {
-        let set = SortedSet::read(bytes)?;
-        return Ok(set.entries().iter().map(|entry| entry.member).collect());
-    }
-    let entries = Run::parse(bytes)?.iter();
-    entries
-        .map(|entry| entry.map(|(element, _)| element))
-        .collect()
+    let Some(value) = head.value else {
+        return Ok(false);
+    };
+    Ok(match big::Head::parse(&value)? {
+        Some(head) => head.elements <= FEW,
+        None => value.len() <= FEW_BYTES,
+    })
 }
