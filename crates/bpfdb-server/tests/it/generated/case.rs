@@ -179,6 +179,7 @@ const LOOKS: &[&[&str]] = &[
     &["lrange", "0", "-1"],
     &["smembers"],
     &["zrange", "0", "-1", "withscores"],
+    &["xrange", "-", "+"],
     &["pttl"],
 ];
 

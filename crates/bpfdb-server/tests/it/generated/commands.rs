@@ -222,23 +222,9 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
         "see replies/single.txt: there is no such thing here",
     ),
     ("restore-asking", "is RESTORE by another name"),
-    ("bitfield", "compared in replies/bitfield.txt"),
-    ("bitfield_ro", "compared in replies/bitfield.txt"),
-    ("geoadd", "compared in replies/geo.txt"),
-    ("geodist", "compared in replies/geo.txt"),
-    ("geohash", "compared in replies/geo.txt"),
-    ("geopos", "compared in replies/geo.txt"),
-    ("georadius", "compared in replies/geo.txt"),
-    ("georadius_ro", "compared in replies/geo.txt"),
-    ("georadiusbymember", "compared in replies/geo.txt"),
-    ("georadiusbymember_ro", "compared in replies/geo.txt"),
-    ("geosearch", "compared in replies/geo.txt"),
-    ("geosearchstore", "compared in replies/geo.txt"),
     ("pfadd", "compared in replies/hyperloglog.txt"),
     ("pfcount", "compared in replies/hyperloglog.txt"),
     ("pfmerge", "compared in replies/hyperloglog.txt"),
-    ("sort", "compared in replies/sort.txt"),
-    ("sort_ro", "compared in replies/sort.txt"),
     ("begin", "bpfdb's own: see transactions.rs"),
     ("commit", "bpfdb's own: see transactions.rs"),
     ("rollback", "bpfdb's own: see transactions.rs"),
@@ -261,21 +247,6 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
         "bzpopmin",
         "compared in replies/blocking.txt; see blocking/",
     ),
-    ("xack", "compared in replies/stream.txt"),
-    ("xadd", "compared in replies/stream.txt"),
-    ("xautoclaim", "compared in replies/stream.txt"),
-    ("xclaim", "compared in replies/stream.txt"),
-    ("xdel", "compared in replies/stream.txt"),
-    ("xgroup", "compared in replies/stream.txt"),
-    ("xinfo", "compared in replies/stream.txt"),
-    ("xlen", "compared in replies/stream.txt"),
-    ("xpending", "compared in replies/stream.txt"),
-    ("xrange", "compared in replies/stream.txt"),
-    ("xread", "compared in replies/stream.txt"),
-    ("xreadgroup", "compared in replies/stream.txt"),
-    ("xrevrange", "compared in replies/stream.txt"),
-    ("xsetid", "compared in replies/stream.txt"),
-    ("xtrim", "compared in replies/stream.txt"),
     ("move", "compared in replies/databases.txt"),
     ("swapdb", "compared in replies/databases.txt"),
     ("psubscribe", "compared in replies/publish.txt and publish/"),
@@ -327,7 +298,8 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
 ];
 
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().chain(collections::all())
+    let others = collections::OTHERS.into_iter().flatten();
+    COMMANDS.iter().chain(collections::all()).chain(others)
 }
 
 pub fn find(name: &[u8]) -> Option<&'static Command> {

@@ -240,6 +240,7 @@ impl Pair {
         commands::all()
             .filter(|command| self.known.contains(command.name) || command.name == "nonsense")
             .filter(|command| about.includes(command))
+            .chain(about.filling())
             .filter(|command| command.name != "dbsize" || self.known.contains("flushall"))
             .collect()
     }
@@ -345,6 +346,8 @@ enum About {
     All,
     /// Those of one type, beside those for any type: cases in which collections have a history.
     Type(&'static [Command]),
+    /// The same, and others that fill what they work on.
+    Filled(&'static [Command], &'static [Command]),
 }
 
 /// Commands beside those of a type.
@@ -354,6 +357,14 @@ const BESIDE: &[&str] = &[
 ];
 
 impl About {
+    fn filling(self) -> impl Iterator<Item = &'static Command> {
+        let filling = match self {
+            Self::Filled(_, filling) => filling,
+            _ => &[],
+        };
+        filling.iter()
+    }
+
     fn includes(self, command: &Command) -> bool {
         match self {
             Self::All => true,
@@ -361,6 +372,7 @@ impl About {
                 let is_one = |other: &Command| other.name == command.name;
                 BESIDE.contains(&command.name) || commands.iter().any(is_one)
             }
+            Self::Filled(commands, _) => Self::Type(commands).includes(command),
         }
     }
 }
@@ -431,11 +443,37 @@ fn sorted_sets_are_the_same() {
     compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
 }
 
+#[test]
+fn streams_are_the_same() {
+    let about = About::Type(collections::STREAM);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+#[test]
+fn places_are_the_same() {
+    let about = About::Type(collections::GEO);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+#[test]
+fn what_is_sorted_is_the_same() {
+    let about = About::Filled(collections::SORT, collections::FILLED);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+#[test]
+fn fields_of_bits_are_the_same() {
+    let about = About::Type(collections::BITFIELD);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
 /// A test of the test: no case depends on chance.
 #[test]
 fn redis_says_the_same_as_redis() {
     let types = collections::TYPES.map(|(_, commands)| About::Type(commands));
-    for about in types.into_iter().chain([About::All]) {
+    let others = collections::OTHERS.map(About::Type);
+    let sort = About::Filled(collections::SORT, collections::FILLED);
+    for about in types.into_iter().chain(others).chain([sort, About::All]) {
         let pair = Pair::with(Rival::Redis(Redis::start()));
         compare(pair, about, 20, Duration::MAX, 2);
     }

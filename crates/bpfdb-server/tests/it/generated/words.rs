@@ -84,12 +84,19 @@ pub const SORTED_SETS: &[&str] = &["zset:1", "zset:2"];
 /// Sorted sets whose scores are all 0: a range by names has a meaning in these only.
 pub const LEXICONS: &[&str] = &["lex:1", "lex:2"];
 
+pub const STREAMS: &[&str] = &["stream:1", "stream:2"];
+pub const PLACES: &[&str] = &["geo:1", "geo:2"];
+/// Lists of numbers, and what SORT makes of them.
+pub const SORTED: &[&str] = &["sort:1", "sort:2"];
+pub const BITS: &[&str] = &["bits:1", "bits:2"];
+
 fn homes() -> impl Iterator<Item = &'static str> {
     [HASHES, LISTS, SETS, SORTED_SETS].concat().into_iter()
 }
 
 pub fn all_keys() -> Words {
-    let homes = homes().chain(LEXICONS.iter().copied());
+    let others = [LEXICONS, STREAMS, PLACES, SORTED, BITS].concat();
+    let homes = homes().chain(others);
     (0..KEYS)
         .map(key_at)
         .chain(homes.map(|key| key.as_bytes().to_vec()))

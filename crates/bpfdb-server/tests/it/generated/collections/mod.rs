@@ -4,20 +4,31 @@
 //! Redis has no order of a hash's fields and of a set's elements, so that these come in any order;
 //! small hashes have one in fact, which grown.rs compares. What SPOP has taken is chance: what is left
 //! of the set is deleted behind it ([`super::case`]).
+//!
+//! And those of streams, of places, of SORT and of BITFIELD.
 
+mod bits;
+mod geo;
 mod hash;
 mod list;
 mod set;
+mod sort;
 mod sorted_set;
+mod stream;
 
 use super::commands::{Command, command};
 use super::compare::Compare::*;
 use super::words::*;
+use proptest::prelude::*;
 
+pub use bits::COMMANDS as BITFIELD;
+pub use geo::COMMANDS as GEO;
 pub use hash::COMMANDS as HASH;
 pub use list::COMMANDS as LIST;
 pub use set::COMMANDS as SET;
+pub use sort::{COMMANDS as SORT, FILLED};
 pub use sorted_set::COMMANDS as SORTED_SET;
+pub use stream::COMMANDS as STREAM;
 
 pub const TYPES: [(&str, &[Command]); 4] = [
     ("hash", HASH),
@@ -25,6 +36,9 @@ pub const TYPES: [(&str, &[Command]); 4] = [
     ("set", SET),
     ("sorted set", SORTED_SET),
 ];
+
+/// Those of no collection that has a type of its own there.
+pub const OTHERS: [&[Command]; 4] = [STREAM, GEO, SORT, BITFIELD];
 
 pub fn all() -> impl Iterator<Item = &'static Command> {
     TYPES.into_iter().flat_map(|(_, commands)| commands)
