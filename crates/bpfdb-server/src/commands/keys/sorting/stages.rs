@@ -88,7 +88,7 @@ impl Sorting {
     ) -> Result<Stage, Failure> {
         if let Some(target) = options.target {
             // It may be read as well: no lock becomes a stronger one.
-            session.head_for_update(target)?;
+            session.without_misses(|session| session.head_for_update(target))?;
         }
         let Some((kind, entry)) = load_any(session, key, &SORTABLE)? else {
             return Ok(self.values(options, Vec::new()));
