@@ -45,6 +45,15 @@ pub(crate) struct Lookup {
     pub(crate) has_failed: bool,
 }
 
+/// What a server still has if it passes over a Close, since something before it has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Keeps {
+    Nothing,
+    Unnamed,
+    /// The statement of this number.
+    Own(u64),
+}
+
 /// What was sent and has a reply that matters: to whom it goes, and when a transaction is over.
 #[derive(Debug)]
 pub(crate) enum Expected {
@@ -56,6 +65,8 @@ pub(crate) enum Expected {
     Own(Own),
     Parse {
         number: u64,
+        /// Of the statement without a name.
+        unnamed: bool,
         /// Ours: the client has not sent it.
         hidden: bool,
         /// The client's name, and what it meant before.
@@ -64,6 +75,7 @@ pub(crate) enum Expected {
     Close {
         hidden: bool,
         undo: Option<(Bytes, Rc<Statement>)>,
+        keeps: Keeps,
     },
     /// The client has said that its data ends: what it sent before does not count while
     /// the server copies.

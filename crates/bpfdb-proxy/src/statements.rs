@@ -15,6 +15,8 @@ use crate::wire::reply::message;
 
 /// Names that one client may have.
 pub(crate) const NAMES_MAX: usize = 10_000;
+/// No text has it.
+const NO_NUMBER: u64 = u64::MAX;
 /// Texts that are looked through for those that no client has any more.
 const SWEEP_AT: usize = 1024;
 
@@ -123,9 +125,11 @@ impl ServerStatements {
 
     pub(crate) fn remove(&mut self, number: u64) {
         self.used.remove(&number);
-        if self.unnamed == Some(number) {
-            self.unnamed = None;
-        }
+    }
+
+    /// There may be one without a name, of whatever text.
+    pub(crate) fn doubt_unnamed(&mut self) {
+        self.unnamed = Some(NO_NUMBER);
     }
 
     /// The one that was used longest ago, if there are more than `most`.

@@ -133,7 +133,7 @@ impl Proxy {
             let user = client.user.clone();
             let state = &mut self.servers[server];
             reply::question(&mut state.output, &self.settings.auth_query, &user);
-            state.statements.unnamed = None;
+            state.statements.doubt_unnamed();
             (state.resumes, state.speaks) = (false, false);
             state.lookup = Some(Lookup {
                 client: id,

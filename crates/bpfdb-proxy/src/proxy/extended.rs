@@ -8,7 +8,7 @@ use postgres_protocol::message::frontend;
 use super::requests::Outcome;
 use super::{HELD_MAX, Proxy};
 use crate::io::slab::Id;
-use crate::server::{Expected, Own};
+use crate::server::{Expected, Keeps, Own};
 use crate::statements::{NAMES_MAX, Statement};
 use crate::wire::framing::HEADER;
 use crate::wire::hint::{self, Hint};
@@ -88,6 +88,7 @@ impl Proxy {
         statement.write(&mut to.output, &own_name);
         to.expected.push_back(Expected::Parse {
             number,
+            unnamed: name.is_empty(),
             hidden: false,
             undo: Some((name, before)),
         });
@@ -109,6 +110,7 @@ impl Proxy {
         new.write(&mut to.output, &taken.name());
         to.expected.push_back(Expected::Parse {
             number: taken.number,
+            unnamed: false,
             hidden: false,
             undo: None,
         });
@@ -154,12 +156,14 @@ impl Proxy {
             Err(outcome) => return outcome,
         };
         let mut undo = None;
+        let mut keeps = Keeps::Nothing;
         if let Some(name) = name {
             let before = self.clients[id].names.set(&name, None);
             undo = before.map(|before| (name.clone(), before));
             // The server keeps the text for others, and says yes to what it does not know.
             let own_name = if name.is_empty() { "" } else { NO_NAME };
             if name.is_empty() {
+                keeps = Keeps::Unnamed;
                 self.servers[server].statements.unnamed = None;
             }
             self.rename(id, server, b'C', size, 1, name.len(), own_name);
@@ -169,6 +173,7 @@ impl Proxy {
         let expected = Expected::Close {
             hidden: false,
             undo,
+            keeps,
         };
         self.servers[server].expected.push_back(expected);
         Outcome::Done
@@ -198,8 +203,11 @@ impl Proxy {
                 // Another client's.
                 let to = &mut self.servers[server];
                 let _ = frontend::close(b'S', "", &mut to.output);
-                let (hidden, undo) = (true, None);
-                to.expected.push_back(Expected::Close { hidden, undo });
+                to.expected.push_back(Expected::Close {
+                    hidden: true,
+                    undo: None,
+                    keeps: Keeps::Unnamed,
+                });
             }
             // A name of the proxy's own would be another client's statement.
             return if name.starts_with(b"bpfdb_") {
@@ -237,6 +245,7 @@ impl Proxy {
         statement.write(&mut server.output, &name);
         server.expected.push_back(Expected::Parse {
             number,
+            unnamed,
             hidden: true,
             undo: None,
         });
@@ -270,8 +279,11 @@ impl Proxy {
         let server = &mut self.servers[id];
         let name = format!("bpfdb_{number}");
         if frontend::close(OF_STATEMENT, &name, &mut server.output).is_ok() {
-            let (hidden, undo) = (true, None);
-            server.expected.push_back(Expected::Close { hidden, undo });
+            server.expected.push_back(Expected::Close {
+                hidden: true,
+                undo: None,
+                keeps: Keeps::Own(number),
+            });
         }
     }
 

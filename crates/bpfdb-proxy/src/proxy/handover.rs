@@ -170,8 +170,8 @@ impl Proxy {
         } else {
             IDLE
         };
-        // Each simple query has made it forget.
-        state.statements.unnamed = None;
+        // Each simple query has made it forget, if there was one.
+        state.statements.doubt_unnamed();
         if !is_brought {
             let parked = kernel.take_parked(slot);
             state.output.extend_from_slice(&parked);
@@ -292,7 +292,7 @@ impl Proxy {
         match kernel.take(pool) {
             Taken::Server(place) => {
                 let server = kernel.server_at(place)?;
-                self.servers[server].statements.unnamed = None;
+                self.servers[server].statements.doubt_unnamed();
                 Some(server)
             }
             Taken::Busy => {

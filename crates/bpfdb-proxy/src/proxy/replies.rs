@@ -4,7 +4,7 @@ use bytes::Buf;
 
 use super::{HIGH, Proxy, Work};
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, IDLE, Own, Stage};
+use crate::server::{Copying, Expected, IDLE, Keeps, Own, Stage};
 use crate::settings::PoolMode;
 use crate::wire::framing::Next;
 use crate::wire::hint::Hint;
@@ -231,24 +231,47 @@ impl Proxy {
             server.refused = Some(*own);
         }
         server.copying = Copying::No;
+        self.pass_over(id);
+    }
+
+    /// What was sent in front of the next Sync, and has had no answer, has not been done.
+    fn pass_over(&mut self, id: Id) {
+        let server = &mut self.servers[id];
         let mut client = server
             .client
             .and_then(|client| self.clients.get_mut(client));
-        while let Some(expected) = server.expected.front() {
+        let ends = |expected: &Expected| {
+            matches!(
+                expected,
+                Expected::Query | Expected::Sync | Expected::Own(_)
+            )
+        };
+        let passed_over = server.expected.iter().position(ends);
+        let passed_over = passed_over.unwrap_or(server.expected.len());
+        // What was done last is undone first.
+        for expected in server.expected.drain(..passed_over).rev() {
             match expected {
-                Expected::Query | Expected::Sync | Expected::Own(_) => return,
-                _ => {}
-            }
-            match server.expected.pop_front() {
-                Some(Expected::Parse { number, undo, .. }) => {
-                    if undo.is_some() || server.statements.unnamed == Some(number) {
+                Expected::Parse {
+                    number,
+                    unnamed,
+                    hidden,
+                    undo,
+                } => {
+                    if unnamed {
+                        server.statements.doubt_unnamed();
+                    } else if hidden || undo.is_some() {
                         server.statements.remove(number);
                     }
                     if let (Some((name, before)), Some(client)) = (undo, client.as_mut()) {
                         client.names.set(&name, before);
                     }
                 }
-                Some(Expected::Close { undo, .. }) => {
+                Expected::Close { undo, keeps, .. } => {
+                    match keeps {
+                        Keeps::Nothing => {}
+                        Keeps::Unnamed => server.statements.doubt_unnamed(),
+                        Keeps::Own(number) => server.statements.add(number),
+                    }
                     if let (Some((name, before)), Some(client)) = (undo, client.as_mut()) {
                         client.names.set(&name, Some(before));
                     }
@@ -310,14 +333,10 @@ impl Proxy {
         {
             client.answered += 1;
         }
-        while let Some(expected) = server.expected.pop_front() {
-            if matches!(
-                expected,
-                Expected::Query | Expected::Sync | Expected::Own(_)
-            ) {
-                break;
-            }
-        }
+        // Behind an error that came before it was sent.
+        self.pass_over(id);
+        let server = &mut self.servers[id];
+        server.expected.pop_front();
         // The data of a COPY that has failed before it began, and their end.
         while matches!(
             server.expected.front(),

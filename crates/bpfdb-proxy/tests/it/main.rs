@@ -11,6 +11,7 @@ mod protocol;
 mod proxy;
 mod relay;
 mod session;
+mod streams;
 mod timeouts;
 mod tls;
 mod vanishing;

@@ -216,3 +216,54 @@ fn statements_are_on_every_server() {
         }
     }
 }
+
+/// What PostgreSQL passes over behind an error has not been done, in whatever order it was sent.
+#[test]
+fn what_is_passed_over_behind_an_error_changes_no_statement() {
+    let fails = execute("bogus");
+    let close = |name: &str| message(b'C', format!("S{name}\0").as_bytes());
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let (mut one, mut two) = (proxy.client(), proxy.client());
+        one.send(&[parse("", "select 'of one'"), sync()].concat());
+        one.until(b'Z');
+        two.send(&[fails.clone(), close(""), sync()].concat());
+        assert_eq!(error(&two.until(b'Z'), b'C'), "26000", "{way:?}");
+        // The server has that of the other client without a name.
+        two.send(&[execute(""), sync()].concat());
+        assert_eq!(error(&two.until(b'Z'), b'C'), "26000", "{way:?}");
+        one.send(&[parse("mine", "select 1"), sync()].concat());
+        one.until(b'Z');
+        let again = [
+            fails.clone(),
+            close("mine"),
+            parse("mine", "select 2"),
+            sync(),
+        ]
+        .concat();
+        one.send(&again);
+        one.until(b'Z');
+        one.send(&[execute("mine"), sync()].concat());
+        assert_eq!(rows(&one.until(b'Z')), [["1"]], "{way:?}");
+        // The proxy's own Close of the same text, and its Parse.
+        one.send(
+            &[
+                fails.clone(),
+                close("mine"),
+                parse("mine", "select 1"),
+                sync(),
+            ]
+            .concat(),
+        );
+        one.until(b'Z');
+        let anew = [
+            close("mine"),
+            parse("mine", "select 1"),
+            execute("mine"),
+            sync(),
+        ]
+        .concat();
+        one.send(&anew);
+        assert_eq!(rows(&one.until(b'Z')), [["1"]], "{way:?}");
+    }
+}
