@@ -150,13 +150,17 @@ fn a_place_that_is_used_again_is_of_its_pool() {
     );
     one.query("begin");
     holds.query("begin");
+    // The kernel serves a client from a moment after its greeting on.
+    let moment = Duration::from_millis(100);
     let mut waits = proxy.client();
+    thread::sleep(moment);
     waits.send(&wire::query(name));
     // For so long it waits in the kernel (WAIT_THERE), and then in the process.
     thread::sleep(Duration::from_millis(1500));
     drop(waits);
     thread::sleep(Duration::from_millis(300));
     let mut next = other();
+    thread::sleep(moment);
     next.send(&wire::query(name));
     thread::sleep(Duration::from_millis(200));
     one.query("commit");
