@@ -8,7 +8,7 @@
 
 struct io_ring_ctx;
 
-/* The tracepoint's arguments since Linux 6.16; before, the fields of the completion were its arguments. */
+/* The tracepoint's arguments on Linux 6.18; on 6.12 the fields of the completion are arguments. */
 typedef void (*btf_trace_io_uring_complete___cqe)(void *, struct io_ring_ctx *, void *,
 						  struct io_uring_cqe *);
 

@@ -1,6 +1,8 @@
 //! `bpfdb export` and `bpfdb query` as a user runs them.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -151,4 +153,39 @@ fn what_is_no_table_is_named() {
     let output = bpfdb(&["query", name(&file), "get", "k"]);
     let said = text(&output.stderr);
     assert_eq!(said, format!("bpfdb: {}: not a table\n", file.display()));
+}
+
+/// A user without capabilities may read a file, and load no program.
+#[test]
+fn without_rights_the_process_reads_and_one_line_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, path) = (folder.path().join("file"), folder.path().join("table"));
+    let table = name(&path);
+    fs::write(&file, "key,value\na,1\nb,2\n").expect("written");
+    succeeds(&["export", table, "--csv", name(&file)]);
+    for (path, mode) in [(folder.path(), 0o755), (&path, 0o644)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
+    }
+    let ask = |by| {
+        let mut command = Command::new(BINARY);
+        command.args(["query", "--by", by, table, "count", "-", "+"]);
+        command.uid(65534).gid(65534).output().expect("bpfdb runs")
+    };
+    let output = ask("auto");
+    assert_eq!(text(&output.stdout), "2\n");
+    let said = text(&output.stderr);
+    let is_right = said.starts_with("bpfdb: no chains in the kernel: cannot load the program: ")
+        && said.ends_with("; this process reads the table\n");
+    assert!(is_right && said.lines().count() == 1, "{said}");
+    let output = ask("kernel");
+    let said = text(&output.stderr);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(1), String::new())
+    );
+    assert!(
+        said.starts_with("bpfdb: the kernel does not read the table: "),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
