@@ -11,6 +11,7 @@
 //! types/       hashes, lists, sets, sorted sets and messages, against Redis
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! table/       tables: chains of reads in the kernel, against reads by a process
+//! proxy/       the proxy before PostgreSQL, beside PgBouncer
 //! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
@@ -31,6 +32,7 @@ mod objects;
 mod plan;
 mod postgres;
 mod procedures;
+mod proxy;
 mod records;
 mod report;
 mod run;
@@ -172,6 +174,7 @@ fn measure(
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
         Scenario::Tables => table::measure(plan, arguments.data_dir.as_deref()),
+        Scenario::Proxy => proxy::measure(plan),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
             durability::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())

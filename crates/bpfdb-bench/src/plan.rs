@@ -46,6 +46,8 @@ pub(crate) enum Scenario {
     Durability,
     /// Chains of reads of a table in the kernel, against reads by a process
     Tables,
+    /// The proxy before PostgreSQL, against PgBouncer and clients without a proxy
+    Proxy,
 }
 
 /// A part of the scenario `durability`, with tables of its own.
@@ -123,6 +125,9 @@ pub(crate) struct Plan {
     pub(crate) files: Vec<(u32, u32)>,
     /// How long writers run before a checkpoint is made beside them.
     pub(crate) writers_time: Duration,
+    /// Scale of pgbench, and seconds of each of its runs through a proxy.
+    pub(crate) proxy_scale: u32,
+    pub(crate) proxy_seconds: u64,
 }
 
 /// Sizes of values and records of the scenario `durability`, of which files are made. A round
@@ -165,6 +170,8 @@ impl Plan {
                 sync_time: millis(200),
                 files: vec![(16, 2_000)],
                 writers_time: millis(50),
+                proxy_scale: 1,
+                proxy_seconds: 1,
             };
         }
         Self {
@@ -195,6 +202,8 @@ impl Plan {
             sync_time: millis(3000),
             files: FILES.into(),
             writers_time: millis(2000),
+            proxy_scale: 10,
+            proxy_seconds: 4,
         }
     }
 

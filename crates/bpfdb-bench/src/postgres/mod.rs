@@ -1,4 +1,5 @@
-//! A PostgreSQL server with a cluster of its own, for comparison. It listens to no network.
+//! A PostgreSQL server with a cluster of its own, for comparison. It listens to no network unless its settings
+//! say so.
 //!
 //! ```text
 //! programs.rs   where PostgreSQL is, and as which user it runs
@@ -22,10 +23,12 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::tcp::ends_with_us;
-pub(crate) use pgbench::{Pgbench, Run, Script};
-use programs::{as_user, give_away, succeed, text};
+pub(crate) use pgbench::{Builtin, Pgbench, Run, Script};
+pub(crate) use programs::{USER, as_user, give_away, give_away_file};
+use programs::{succeed, text};
 
-const USER: &str = programs::USER;
+/// Without a setting.
+const PORT: u16 = 5432;
 const MAX_CONNECTIONS: u32 = 300;
 const START_TIME: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -34,6 +37,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Postgres {
     pub(crate) name: String,
     programs: PathBuf,
+    port: u16,
     child: Child,
     /// Has the socket, scripts, and what pgbench logs.
     folder: TempDir,
@@ -61,10 +65,27 @@ impl Postgres {
             name: format!("PostgreSQL {version}"),
             child: serve(&programs, data, folder.path(), settings)?,
             programs,
+            port: port(settings),
             folder,
         };
         postgres.wait()?;
         Ok(postgres)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where its Unix socket is.
+    pub(crate) fn socket_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The tables of pgbench's own scripts.
+    pub(crate) fn fill_for_pgbench(&self, scale: u32) -> Result<()> {
+        let mut command = self.client("pgbench");
+        command.args(["-i", "-q", "-s", &scale.to_string()]);
+        succeed(&mut command).map(drop)
     }
 
     fn wait(&mut self) -> Result<()> {
@@ -111,9 +132,16 @@ impl Postgres {
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.arg("-h").arg(self.folder.path()).args(["-U", USER]);
+        command.args(["-p", &self.port.to_string()]);
         command.env("PGDATABASE", USER);
         command
     }
+}
+
+/// That of the socket, too.
+fn port(settings: &[&str]) -> u16 {
+    let named = settings.iter().find_map(|one| one.strip_prefix("port="));
+    named.and_then(|port| port.parse().ok()).unwrap_or(PORT)
 }
 
 impl Drop for Postgres {

@@ -27,6 +27,18 @@ pub(crate) struct Pgbench<'a> {
     pub(crate) serializable: bool,
 }
 
+/// One of its own scripts, at any address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Builtin<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    pub(crate) script: &'static str,
+    pub(crate) protocol: &'static str,
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    pub(crate) seconds: u64,
+}
+
 /// What it said.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -38,6 +50,32 @@ pub(crate) struct Run {
 }
 
 impl Postgres {
+    pub(crate) fn run_builtin(&self, builtin: Builtin<'_>) -> Result<Answer> {
+        let logs = tempfile::tempdir_in(self.folder.path())?;
+        let mut command = self.client("pgbench");
+        // The last host and port count.
+        command
+            .args(["-h", builtin.host, "-p", &builtin.port.to_string()])
+            .args(["-b", builtin.script, "-M", builtin.protocol, "-n", "-l"])
+            .args(["-c", &builtin.connections.to_string()])
+            .args(["-j", &builtin.threads.to_string()])
+            .args(["-T", &builtin.seconds.to_string()])
+            .arg("--log-prefix")
+            .arg(logs.path().join("log"));
+        let busy = machine::busy_seconds();
+        let output = succeed(&mut command)?;
+        let busy = machine::busy_seconds() - busy;
+        let said = text(&output);
+        let rate = log::rate(&said).with_context(|| format!("pgbench said: {said}"))?;
+        let times = log::Times::read(logs.path(), 1)?;
+        Ok(Answer {
+            per_second: rate,
+            p50_micros: times.percentile(0.50),
+            p99_micros: times.percentile(0.99),
+            cpu_micros: busy * 1e6 / times.count() as f64,
+        })
+    }
+
     pub(crate) fn run(&self, pgbench: Pgbench<'_>, scripts: &[Script]) -> Result<Run> {
         let logs = tempfile::tempdir_in(self.folder.path())?;
         let mut command = self.client("pgbench");

@@ -13,7 +13,7 @@ use nix::unistd::{User, geteuid};
 /// Of Debian: a folder for each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// It refuses to run as root.
-pub(super) const USER: &str = "postgres";
+pub(crate) const USER: &str = "postgres";
 
 /// The folder of the newest version's programs.
 pub(super) fn folder() -> Result<PathBuf> {
@@ -47,7 +47,7 @@ fn user() -> Result<Option<User>> {
         .with_context(|| format!("there is no user {USER}"))
 }
 
-pub(super) fn as_user(command: &mut Command) -> Result<&mut Command> {
+pub(crate) fn as_user(command: &mut Command) -> Result<&mut Command> {
     if let Some(user) = user()? {
         command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
         command.current_dir("/");
@@ -56,10 +56,14 @@ pub(super) fn as_user(command: &mut Command) -> Result<&mut Command> {
 }
 
 /// Makes a folder that user's.
-pub(super) fn give_away(folder: &Path) -> Result<()> {
+pub(crate) fn give_away(folder: &Path) -> Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    give_away_file(folder)
+}
+
+pub(crate) fn give_away_file(file: &Path) -> Result<()> {
     if let Some(user) = user()? {
-        chown(folder, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+        chown(file, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
     }
     Ok(())
 }

@@ -88,6 +88,24 @@ fn soak_the_other_scenarios_give_tables() {
 }
 
 #[test]
+#[ignore = "some seconds of two servers: make soak"]
+fn soak_the_proxy_is_measured() {
+    let report = report(&["--only", "proxy"]);
+    let names = names(&report);
+    // The proxy need not be built.
+    if names.len() > 1 {
+        assert_eq!(
+            names,
+            ["proxy", "proxy-latency", "proxy-processor", "proxy-own"]
+        );
+        let row = &report["tables"][0]["rows"][0];
+        let in_the_kernel = row.as_array().map(|row| &row[row.len() - 3]);
+        let rate = in_the_kernel.and_then(|cell| cell["median"].as_f64());
+        assert!(rate > Some(0.0), "{row}");
+    }
+}
+
+#[test]
 #[ignore = "half a minute: make soak"]
 fn soak_what_durability_costs_is_measured() {
     let report = report(&["--only", "durability"]);
