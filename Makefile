@@ -78,7 +78,7 @@ applications: setup
 	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: $(ARGS)
 
 bench: setup
-	cargo build --release -p bpfdb-cli -p bpfdb-bench
+	cargo build --release -p bpfdb-cli -p bpfdb-proxy -p bpfdb-bench
 	$(SUDO) target/release/bpfdb-bench $(ARGS)
 
 # The suites with a log are too long for the checks of a change, too.

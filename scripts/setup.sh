@@ -76,6 +76,7 @@ missing_packages() {
 	have redis-benchmark || echo redis-tools
 	have prometheus-redis-exporter || echo prometheus-redis-exporter
 	have haproxy || echo haproxy
+	[ -x /usr/sbin/pgbouncer ] || echo pgbouncer
 	have ip || echo iproute2
 	[ -n "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || echo postgresql
 	# Only some distributions have it; without it one comparison is left out.
@@ -185,7 +186,7 @@ install() {
 	fi
 	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
 		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
-		"pkg-config, make, gcc, redis, prometheus-redis-exporter, haproxy, postgresql, iproute2," \
+		"pkg-config, make, gcc, redis, prometheus-redis-exporter, haproxy, pgbouncer, postgresql, iproute2," \
 		"python3 with venv, node >= $NODE_MIN with npm, go >= 1.$GO_MIN, Rust >= 1.$RUST_MIN"
 	say "reading the package lists"
 	as_root apt-get update -qq
@@ -197,7 +198,7 @@ install() {
 		CLANG_FORMAT)
 			packages="$packages $(first_of clang-format-22 clang-format-19 clang-format)"
 			;;
-		redis-* | prometheus-redis-exporter | haproxy | postgresql | tarantool) servers="$servers $name" ;;
+		redis-* | prometheus-redis-exporter | haproxy | pgbouncer | postgresql | tarantool) servers="$servers $name" ;;
 		RUST) rust=yes ;;
 		NODE) node=yes ;;
 		GO) go=yes ;;

@@ -145,6 +145,21 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 	return ROUTE_SLOW;
 }
 
+static __always_inline u64 since(u64 begun, u64 now)
+{
+	return begun && now > begun ? now - begun : 0;
+}
+
+/* A server gets a request of n bytes. */
+static __always_inline void request_begins(struct bpfdb_proxy_server *server, u32 n, u64 now)
+{
+	server->traffic.received += n;
+	if (!server->asked)
+		server->asked = now;
+	if (!server->begun)
+		server->begun = now;
+}
+
 static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *data)
 {
 	u32 slot = data->place.index, n = m->size;
@@ -152,6 +167,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	u64 w = LOAD(client->word);
 	struct bpfdb_proxy_server *server;
 	int due, route;
+	u64 now;
 
 	if (word_generation(w) != data->place.generation || word_state(w) == BPFDB_PROXY_CLOSED)
 		return SK_PASS;
@@ -169,6 +185,8 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		goto slow;
 	}
 	client->unread = 0;
+	now = bpf_ktime_get_ns();
+	STORE(client->asked, now);
 	STORE(client->socket, (u64)own_tcp(m));
 	route = client_route(m, slot, due);
 	if (route == ROUTE_SLOW)
@@ -182,6 +200,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	}
 	server = server_at(route - ROUTE_SERVER);
 	server->unread += n;
+	request_begins(server, n, now);
 	bpf_msg_apply_bytes(m, 0);
 	return to_end(m, &server->end);
 slow:

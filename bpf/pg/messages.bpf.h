@@ -182,6 +182,7 @@ __noinline int replies_walk(struct sk_msg_md *m, u32 s, u32 n)
 	u8 type = stream->type, head[HEADER];
 
 	server->readies = 0;
+	server->idles = 0;
 	server->leaves_state = 0;
 	server->slow = 0;
 	while (at < n && can_loop) {
@@ -195,6 +196,7 @@ __noinline int replies_walk(struct sk_msg_md *m, u32 s, u32 n)
 					return 0;
 				server->status = head[0];
 				server->readies++;
+				server->idles += head[0] == 'I';
 			}
 			at += step;
 			left -= step;

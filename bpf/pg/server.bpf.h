@@ -153,7 +153,7 @@ static __always_inline int server_next(struct sk_msg_md *m, struct bpfdb_proxy_s
 				       u32 s)
 {
 	struct bpfdb_proxy_client *client = client_at(server->stage - 1), *next;
-	u64 w = LOAD(client->word);
+	u64 w = LOAD(client->word), now;
 	u32 found, n;
 
 	server->stage = 0;
@@ -175,9 +175,25 @@ static __always_inline int server_next(struct sk_msg_md *m, struct bpfdb_proxy_s
 		return to_nobody(m);
 	}
 	STORE(next->parked, 0);
+	now = bpf_ktime_get_ns();
+	server->traffic.wait_time += since(LOAD(next->asked), now);
+	request_begins(server, n, now);
 	server->unread = n;
 	COUNT_PG(handed);
 	return to_end(m, &server->end);
+}
+
+/*
+ * What is found in replies ends what they answer. Before the client's word changes: from then on its next
+ * request may be here. `more`: replies are to come.
+ */
+static __always_inline void replies_end(struct bpfdb_proxy_server *server, u64 now, bool more)
+{
+	if (!server->readies)
+		return;
+	server->asked = more ? now : 0;
+	if (server->idles)
+		server->begun = more ? now : 0;
 }
 
 static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *data)
@@ -186,7 +202,7 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 	struct bpfdb_proxy_server *server = server_at(s);
 	struct bpfdb_proxy_stream before;
 	struct bpfdb_proxy_client *client;
-	u64 w;
+	u64 w, now, asked, begun;
 
 	if (server->generation != data->place.generation || !server->active)
 		return SK_PASS;
@@ -210,13 +226,30 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 	if (bpf_msg_pull_data(m, 0, n, 0))
 		return SK_DROP;
 	before = server->stream;
-	w = replies_walk(m, s, n) ? server_settle(slot, s, n == m->size) : 0;
+	asked = server->asked;
+	begun = server->begun;
+	now = bpf_ktime_get_ns();
+	w = 0;
+	if (replies_walk(m, s, n)) {
+		replies_end(server, now, word_due(LOAD(client->word)) > server->readies);
+		w = server_settle(slot, s, n == m->size);
+	}
 	if (unlikely(!w)) {
 		server->stream = before;
+		server->asked = asked;
+		server->begun = begun;
 		FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
 		return pass(m, &server->end);
 	}
-	server->replies += server->readies;
+	server->traffic.sent += n;
+	if (server->readies) {
+		server->traffic.queries += server->readies;
+		server->traffic.query_time += since(asked, now);
+	}
+	if (server->idles) {
+		server->traffic.transactions += server->idles;
+		server->traffic.transaction_time += since(begun, now);
+	}
 	client->unread += n;
 	if (server->stage && !reply_append(m, n)) {
 		/* Free, as if nobody waited. */

@@ -83,7 +83,16 @@ struct bpfdb_proxy_client {
 	__u64 socket; /* address of its end, to see how much it has not read */
 	struct bpfdb_proxy_end end;
 	__u64 requests; /* that were brought to a server within the kernel */
+	__u64 asked; /* when it sent the last of them, ns of the monotonic clock */
 } __attribute__((aligned(128)));
+
+/* What went over a server within the kernel; times in ns. */
+struct bpfdb_proxy_traffic {
+	__u64 queries; /* ReadyForQuery messages */
+	__u64 transactions; /* those outside a transaction block */
+	__u64 received, sent; /* bytes of requests, and of replies */
+	__u64 query_time, transaction_time, wait_time;
+};
 
 struct bpfdb_proxy_server {
 	__u32 owner; /* client plus 1; 0: nobody's; or BPFDB_PROXY_PROCESS */
@@ -99,7 +108,11 @@ struct bpfdb_proxy_server {
 	/* Found in the bytes that are looked at. */
 	__u32 readies;
 	__u8 status, ended, leaves_state, slow;
-	__u64 replies;
+	__u32 idles; /* ReadyForQuery messages outside a transaction block */
+	/* Times on the monotonic clock, ns; 0: there is none. */
+	__u64 asked; /* of the request whose reply is to come */
+	__u64 begun; /* of the transaction's first request */
+	struct bpfdb_proxy_traffic traffic;
 } __attribute__((aligned(128)));
 
 #define BPFDB_PROXY_CLIENT_WORDS (BPFDB_PROXY_CLIENTS / BPFDB_PROXY_BITS)

@@ -35,6 +35,15 @@ pub(crate) enum Stage {
     Ready,
 }
 
+/// What an operator may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Everything.
+    Admin,
+    /// Look.
+    Stats,
+}
+
 /// What a client is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -105,6 +114,10 @@ pub(crate) struct Client {
     /// Bytes to it and from it, ever: how the kernel knows that none is under way.
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// It is at the console.
+    pub(crate) console: Option<Role>,
+    /// When it has sent its last request this way, ns of the monotonic clock; 0: none.
+    pub(crate) asked: u64,
 }
 
 impl Client {
@@ -141,6 +154,8 @@ impl Client {
             seen_since: Instant::now(),
             sent: 0,
             received: 0,
+            console: None,
+            asked: 0,
         }
     }
 

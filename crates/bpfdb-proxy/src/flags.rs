@@ -1,24 +1,23 @@
 //! The flags of the command.
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use bpfdb_proxy::settings::{
-    ANY_DATABASE, AUTH_QUERY, AuthType, Database, Hba, PoolMode, Settings, SslMode, TlsSettings,
-    users,
-};
+use bpfdb_proxy::config::{self, File};
+use bpfdb_proxy::settings::{ANY_DATABASE, AuthType, Database, PoolMode, Settings, SslMode};
 use clap::Parser;
 
 /// A pooling proxy before PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "bpfdb-proxy", version)]
 pub(crate) struct Arguments {
-    /// Where clients connect; may be given several times
-    #[arg(long, default_value = "127.0.0.1:6432")]
+    /// A file of PgBouncer, such as pgbouncer.ini; what the flags say counts more
+    config: Option<PathBuf>,
+    /// Where clients connect; may be given several times [default: 127.0.0.1:6432]
+    #[arg(long)]
     listen: Vec<SocketAddr>,
     /// Folder of a Unix socket for clients; may be given several times
     #[arg(long, value_name = "FOLDER")]
@@ -27,9 +26,9 @@ pub(crate) struct Arguments {
     /// databases that are not named. Without any: PostgreSQL at 127.0.0.1:5432
     #[arg(long, value_name = "DATABASE")]
     database: Vec<String>,
-    /// trust, plain, md5 or scram-sha-256
-    #[arg(long, default_value = "trust")]
-    auth_type: AuthType,
+    /// trust, plain, md5 or scram-sha-256 [default: trust]
+    #[arg(long)]
+    auth_type: Option<AuthType>,
     /// File with lines `"user" "password"`
     #[arg(long, value_name = "FILE")]
     auth_file: Option<PathBuf>,
@@ -40,17 +39,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "USER")]
     auth_user: Option<String>,
     /// The question, with the user as $1
-    #[arg(long, default_value = AUTH_QUERY)]
-    auth_query: String,
+    #[arg(long)]
+    auth_query: Option<String>,
     /// The database that is asked; without it the client's, if it has a --database of its own
     #[arg(long, value_name = "DATABASE")]
     auth_dbname: Option<String>,
-    /// Seconds that an answer is good for
-    #[arg(long, default_value_t = 30.0)]
-    auth_query_cache: f64,
-    /// TLS with clients: disable, allow, prefer, require, verify-ca or verify-full
-    #[arg(long, value_name = "MODE", default_value = "disable")]
-    client_tls_sslmode: SslMode,
+    /// Seconds that an answer is good for [default: 30]
+    #[arg(long)]
+    auth_query_cache: Option<f64>,
+    /// TLS with clients: disable, allow, prefer, require, verify-ca or verify-full [default: disable]
+    #[arg(long, value_name = "MODE")]
+    client_tls_sslmode: Option<SslMode>,
     /// Authorities of certificates of clients
     #[arg(long, value_name = "FILE")]
     client_tls_ca_file: Option<PathBuf>,
@@ -60,9 +59,9 @@ pub(crate) struct Arguments {
     /// Its key
     #[arg(long, value_name = "FILE")]
     client_tls_key_file: Option<PathBuf>,
-    /// TLS with servers, as with clients
-    #[arg(long, value_name = "MODE", default_value = "disable")]
-    server_tls_sslmode: SslMode,
+    /// TLS with servers, as with clients [default: disable]
+    #[arg(long, value_name = "MODE")]
+    server_tls_sslmode: Option<SslMode>,
     /// Authorities of certificates of servers
     #[arg(long, value_name = "FILE")]
     server_tls_ca_file: Option<PathBuf>,
@@ -72,63 +71,69 @@ pub(crate) struct Arguments {
     /// Its key
     #[arg(long, value_name = "FILE")]
     server_tls_key_file: Option<PathBuf>,
-    /// session, transaction or statement
-    #[arg(long, default_value = "transaction")]
-    pool_mode: PoolMode,
-    /// Connections to a database for one user
-    #[arg(long, default_value_t = 20)]
-    default_pool_size: usize,
-    /// Connections of clients
-    #[arg(long, default_value_t = 1000)]
-    max_client_conn: usize,
-    /// Seconds that a client waits for a server
-    #[arg(long, default_value_t = 120.0)]
-    query_wait_timeout: f64,
-    /// Seconds that a query may take; 0, here and for all times: any
-    #[arg(long, default_value_t = 0.0)]
-    query_timeout: f64,
-    /// Seconds that a transaction may stand still
-    #[arg(long, default_value_t = 0.0)]
-    idle_transaction_timeout: f64,
-    /// Seconds that a client may do nothing
-    #[arg(long, default_value_t = 0.0)]
-    client_idle_timeout: f64,
-    /// Seconds after which a server is closed when it is free
-    #[arg(long, default_value_t = 3600.0)]
-    server_lifetime: f64,
-    /// More connections for a pool whose clients wait for long
-    #[arg(long, default_value_t = 0)]
-    reserve_pool_size: usize,
-    /// Seconds of waiting after which there are those
-    #[arg(long, default_value_t = 5.0)]
-    reserve_pool_timeout: f64,
-    /// Connections to a database for all users; 0: any number
-    #[arg(long, default_value_t = 0)]
-    max_db_connections: usize,
-    /// Connections of a user to all databases; 0: any number
-    #[arg(long, default_value_t = 0)]
-    max_user_connections: usize,
-    /// Seconds that a client may take to log in
-    #[arg(long, default_value_t = 60.0)]
-    client_login_timeout: f64,
-    /// Seconds that a server may take to let the proxy in
-    #[arg(long, default_value_t = 15.0)]
-    server_connect_timeout: f64,
-    /// Seconds that the database may take to answer a request to cancel
-    #[arg(long, default_value_t = 10.0)]
-    cancel_wait_timeout: f64,
-    /// Seconds after which a server that nobody uses is closed
-    #[arg(long, default_value_t = 600.0)]
-    server_idle_timeout: f64,
-    /// What puts a session right whose client has left state in it
-    #[arg(long, default_value = "DISCARD ALL")]
-    server_reset_query: String,
-    /// Prepared statements that a server keeps
-    #[arg(long, default_value_t = 200)]
-    max_prepared_statements: usize,
+    /// session, transaction or statement [default: transaction]
+    #[arg(long)]
+    pool_mode: Option<PoolMode>,
+    /// Connections to a database for one user [default: 20]
+    #[arg(long)]
+    default_pool_size: Option<usize>,
+    /// Connections of clients [default: 1000]
+    #[arg(long)]
+    max_client_conn: Option<usize>,
+    /// Seconds that a client waits for a server [default: 120]
+    #[arg(long)]
+    query_wait_timeout: Option<f64>,
+    /// Seconds that a query may take; 0, here and for all times: any [default: 0]
+    #[arg(long)]
+    query_timeout: Option<f64>,
+    /// Seconds that a transaction may stand still [default: 0]
+    #[arg(long)]
+    idle_transaction_timeout: Option<f64>,
+    /// Seconds that a client may do nothing [default: 0]
+    #[arg(long)]
+    client_idle_timeout: Option<f64>,
+    /// Seconds after which a server is closed when it is free [default: 3600]
+    #[arg(long)]
+    server_lifetime: Option<f64>,
+    /// More connections for a pool whose clients wait for long [default: 0]
+    #[arg(long)]
+    reserve_pool_size: Option<usize>,
+    /// Seconds of waiting after which there are those [default: 5]
+    #[arg(long)]
+    reserve_pool_timeout: Option<f64>,
+    /// Connections to a database for all users; 0: any number [default: 0]
+    #[arg(long)]
+    max_db_connections: Option<usize>,
+    /// Connections of a user to all databases; 0: any number [default: 0]
+    #[arg(long)]
+    max_user_connections: Option<usize>,
+    /// Seconds that a client may take to log in [default: 60]
+    #[arg(long)]
+    client_login_timeout: Option<f64>,
+    /// Seconds that a server may take to let the proxy in [default: 15]
+    #[arg(long)]
+    server_connect_timeout: Option<f64>,
+    /// Seconds that the database may take to answer a request to cancel [default: 10]
+    #[arg(long)]
+    cancel_wait_timeout: Option<f64>,
+    /// Seconds after which a server that nobody uses is closed [default: 600]
+    #[arg(long)]
+    server_idle_timeout: Option<f64>,
+    /// What puts a session right whose client has left state in it [default: DISCARD ALL]
+    #[arg(long)]
+    server_reset_query: Option<String>,
+    /// Prepared statements that a server keeps [default: 200]
+    #[arg(long)]
+    max_prepared_statements: Option<usize>,
     /// Parameters of clients' starts that are passed over, such as extra_float_digits
     #[arg(long, value_delimiter = ',')]
     ignore_startup_parameters: Vec<String>,
+    /// Users who may do everything in the console
+    #[arg(long, value_delimiter = ',')]
+    admin_users: Vec<String>,
+    /// Users who may look at everything in the console
+    #[arg(long, value_delimiter = ',')]
+    stats_users: Vec<String>,
     /// Cgroup whose clients and databases are served in the kernel
     #[arg(long, value_name = "FOLDER")]
     cgroup: Option<PathBuf>,
@@ -138,7 +143,34 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn settings(self) -> anyhow::Result<Settings> {
+    /// What the file says, and the flags; and what of the file has no effect.
+    pub(crate) fn settings(&self) -> anyhow::Result<File> {
+        let mut file = match &self.config {
+            Some(path) => config::read(path)?,
+            None => File::default(),
+        };
+        let settings = &mut file.settings;
+        self.put_lists(settings)?;
+        self.put_values(settings)?;
+        if settings.databases.is_empty() && self.config.is_none() {
+            let database = "".parse::<Database>()?;
+            settings.databases.insert(ANY_DATABASE.into(), database);
+        }
+        anyhow::ensure!(
+            !settings.listen.is_empty() || !settings.unix_socket_dirs.is_empty(),
+            "neither listen_addr nor unix_socket_dir is set"
+        );
+        Ok(file)
+    }
+
+    fn put_lists(&self, settings: &mut Settings) -> anyhow::Result<()> {
+        put_list(&mut settings.listen, &self.listen);
+        put_list(&mut settings.unix_socket_dirs, &self.unix_socket_dir);
+        let ignored = &mut settings.ignore_startup_parameters;
+        put_list(ignored, &self.ignore_startup_parameters);
+        let administration = &mut settings.administration;
+        put_list(&mut administration.admin_users, &self.admin_users);
+        put_list(&mut administration.stats_users, &self.stats_users);
         let mut databases = HashMap::new();
         for text in &self.database {
             let (name, rest) = text
@@ -146,67 +178,103 @@ impl Arguments {
                 .context("--database: NAME=host=… is expected")?;
             databases.insert(name.to_owned(), rest.parse::<Database>()?);
         }
-        if databases.is_empty() {
-            databases.insert(ANY_DATABASE.to_owned(), "".parse::<Database>()?);
+        settings.databases.extend(databases);
+        Ok(())
+    }
+
+    fn put_values(&self, settings: &mut Settings) -> anyhow::Result<()> {
+        if let Some(file) = &self.auth_file {
+            settings.users = config::read_users(file)?;
+            settings.administration.auth_file = Some(file.clone());
         }
-        let users = match &self.auth_file {
-            Some(file) => users(&read(file)?)?,
-            None => HashMap::new(),
-        };
-        let hba = match &self.auth_hba_file {
-            Some(file) => Some(Hba::parse(&read(file)?, &file.display().to_string())?),
-            None => None,
-        };
-        Ok(Settings {
-            listen: self.listen,
-            unix_socket_dirs: self.unix_socket_dir,
-            databases,
-            auth_type: self.auth_type,
-            hba,
-            auth_user: self.auth_user,
-            auth_query: self.auth_query,
-            auth_dbname: self.auth_dbname,
-            auth_query_cache: seconds(self.auth_query_cache)?,
-            client_tls: TlsSettings {
-                mode: self.client_tls_sslmode,
-                ca_file: self.client_tls_ca_file,
-                cert_file: self.client_tls_cert_file,
-                key_file: self.client_tls_key_file,
-            },
-            server_tls: TlsSettings {
-                mode: self.server_tls_sslmode,
-                ca_file: self.server_tls_ca_file,
-                cert_file: self.server_tls_cert_file,
-                key_file: self.server_tls_key_file,
-            },
-            users,
-            pool_mode: self.pool_mode,
-            default_pool_size: self.default_pool_size,
-            max_client_conn: self.max_client_conn,
-            query_wait_timeout: seconds(self.query_wait_timeout)?,
-            query_timeout: seconds(self.query_timeout)?,
-            idle_transaction_timeout: seconds(self.idle_transaction_timeout)?,
-            client_idle_timeout: seconds(self.client_idle_timeout)?,
-            server_lifetime: seconds(self.server_lifetime)?,
-            reserve_pool_size: self.reserve_pool_size,
-            reserve_pool_timeout: seconds(self.reserve_pool_timeout)?,
-            max_db_connections: self.max_db_connections,
-            max_user_connections: self.max_user_connections,
-            client_login_timeout: seconds(self.client_login_timeout)?,
-            server_connect_timeout: seconds(self.server_connect_timeout)?,
-            cancel_wait_timeout: seconds(self.cancel_wait_timeout)?,
-            server_idle_timeout: seconds(self.server_idle_timeout)?,
-            server_reset_query: self.server_reset_query,
-            max_prepared_statements: self.max_prepared_statements,
-            ignore_startup_parameters: self.ignore_startup_parameters,
-            cgroup: self.cgroup,
-            always_slow: self.always_slow,
-        })
+        self.put_admission(settings)?;
+        put(&mut settings.pool_mode, self.pool_mode);
+        let reset = self.server_reset_query.clone();
+        put(&mut settings.server_reset_query, reset);
+        self.put_numbers(settings);
+        self.put_times(settings)?;
+        if self.cgroup.is_some() {
+            settings.cgroup.clone_from(&self.cgroup);
+        }
+        settings.always_slow |= self.always_slow;
+        Ok(())
+    }
+
+    fn put_admission(&self, settings: &mut Settings) -> anyhow::Result<()> {
+        if let Some(way) = self.auth_type {
+            settings.auth_type = way;
+            settings.hba = None;
+        }
+        if let Some(rules) = &self.auth_hba_file {
+            settings.hba = Some(config::read_rules(rules)?);
+        }
+        put_some(&mut settings.auth_user, self.auth_user.as_ref());
+        put_some(&mut settings.auth_dbname, self.auth_dbname.as_ref());
+        put(&mut settings.auth_query, self.auth_query.clone());
+        let tls = &mut settings.client_tls;
+        put(&mut tls.mode, self.client_tls_sslmode);
+        put_some(&mut tls.ca_file, self.client_tls_ca_file.as_ref());
+        put_some(&mut tls.cert_file, self.client_tls_cert_file.as_ref());
+        put_some(&mut tls.key_file, self.client_tls_key_file.as_ref());
+        let tls = &mut settings.server_tls;
+        put(&mut tls.mode, self.server_tls_sslmode);
+        put_some(&mut tls.ca_file, self.server_tls_ca_file.as_ref());
+        put_some(&mut tls.cert_file, self.server_tls_cert_file.as_ref());
+        put_some(&mut tls.key_file, self.server_tls_key_file.as_ref());
+        Ok(())
+    }
+
+    #[rustfmt::skip]
+    fn put_numbers(&self, settings: &mut Settings) {
+        for (number, given) in [
+            (&mut settings.default_pool_size, self.default_pool_size),
+            (&mut settings.max_client_conn, self.max_client_conn),
+            (&mut settings.max_prepared_statements, self.max_prepared_statements),
+            (&mut settings.reserve_pool_size, self.reserve_pool_size),
+            (&mut settings.max_db_connections, self.max_db_connections),
+            (&mut settings.max_user_connections, self.max_user_connections),
+        ] {
+            put(number, given);
+        }
+    }
+
+    #[rustfmt::skip]
+    fn put_times(&self, settings: &mut Settings) -> anyhow::Result<()> {
+        for (time, given) in [
+            (&mut settings.query_wait_timeout, self.query_wait_timeout),
+            (&mut settings.query_timeout, self.query_timeout),
+            (&mut settings.idle_transaction_timeout, self.idle_transaction_timeout),
+            (&mut settings.client_idle_timeout, self.client_idle_timeout),
+            (&mut settings.client_login_timeout, self.client_login_timeout),
+            (&mut settings.server_connect_timeout, self.server_connect_timeout),
+            (&mut settings.cancel_wait_timeout, self.cancel_wait_timeout),
+            (&mut settings.server_idle_timeout, self.server_idle_timeout),
+            (&mut settings.server_lifetime, self.server_lifetime),
+            (&mut settings.reserve_pool_timeout, self.reserve_pool_timeout),
+            (&mut settings.auth_query_cache, self.auth_query_cache),
+        ] {
+            put(time, given.map(seconds).transpose()?);
+        }
+        Ok(())
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+fn put<T>(field: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *field = given;
+    }
+}
+
+fn put_some<T: Clone>(field: &mut Option<T>, given: Option<&T>) {
+    if given.is_some() {
+        *field = given.cloned();
+    }
+}
+
+fn put_list<T: Clone>(field: &mut Vec<T>, given: &[T]) {
+    if !given.is_empty() {
+        *field = given.to_vec();
+    }
 }
 
 fn seconds(number: f64) -> anyhow::Result<Duration> {

@@ -8,16 +8,19 @@
 //! | module | |
 //! |---|---|
 //! | [`settings`] | what can be set |
+//! | [`config`] | files of PgBouncer, and settings that change while the proxy runs |
 //! | `hba` | rules: who may come in |
 //! | `wire` | the protocol: where messages begin, and those that the proxy makes |
 //! | `auth` | who a client is; logging in at servers |
 //! | `parameters`, `statements` | what a session has that its client relies on |
+//! | `traffic` | what goes through, counted |
 //! | `client`, `server`, `pool` | the state of each |
 //! | `kernel` | the programs, and the memory that they share with this process |
 //! | `proxy` | the event loop, and what it does |
 
 mod auth;
 mod client;
+pub mod config;
 mod error;
 mod hba;
 mod io;
@@ -28,6 +31,7 @@ mod proxy;
 mod server;
 pub mod settings;
 mod statements;
+mod traffic;
 mod wire;
 
 pub use error::{Error, Result};

@@ -2,11 +2,15 @@
 
 mod flags;
 
+use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::thread;
 
 use anyhow::Context;
+use bpfdb_proxy::settings::Administration;
 use bpfdb_proxy::{Proxy, Stopper};
 use clap::Parser;
 use nix::sys::signal::{SigSet, Signal};
@@ -23,11 +27,17 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
-    start_log();
+    let file = arguments.settings()?;
+    start_log(&file.settings.administration)?;
+    for warning in &file.warnings {
+        tracing::warn!("{warning}");
+    }
+    let _pid_file = PidFile::write(file.settings.administration.pid_file.as_deref())?;
     // In every thread, before there is another.
-    let signals = stopping();
+    let signals = handled();
     signals.thread_block().context("cannot block signals")?;
-    let (mut proxy, stopper) = Proxy::new(arguments.settings()?)?;
+    let (mut proxy, stopper) = Proxy::new(file.settings)?;
+    proxy.on_reload(move || arguments.settings().map_err(|error| format!("{error:#}")));
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || wait_for(&signals, &stopper))
@@ -39,24 +49,64 @@ fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_log() {
+/// To standard error, or to the end of `logfile`.
+fn start_log(administration: &Administration) -> anyhow::Result<()> {
     let chosen = EnvFilter::try_from_default_env();
-    tracing_subscriber::fmt()
-        .with_env_filter(chosen.unwrap_or_else(|_| EnvFilter::new("info")))
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .init();
+    let level = if administration.verbose > 0 {
+        "debug"
+    } else {
+        "info"
+    };
+    let log =
+        tracing_subscriber::fmt().with_env_filter(chosen.unwrap_or_else(|_| EnvFilter::new(level)));
+    let Some(path) = &administration.log_file else {
+        let is_terminal = io::stderr().is_terminal();
+        log.with_ansi(is_terminal).with_writer(io::stderr).init();
+        return Ok(());
+    };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.with_context(|| format!("cannot open logfile {}", path.display()))?;
+    log.with_ansi(false).with_writer(Mutex::new(file)).init();
+    Ok(())
 }
 
-fn stopping() -> SigSet {
+/// The file that holds our number for as long as we run.
+struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    fn write(path: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = path {
+            let number = format!("{}\n", std::process::id());
+            fs::write(path, number)
+                .with_context(|| format!("cannot write pidfile {}", path.display()))?;
+        }
+        Ok(Self(path.map(Path::to_owned)))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// As PgBouncer has them: SIGTERM ends it, SIGINT when its servers are free, SIGHUP is RELOAD.
+fn handled() -> SigSet {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGHUP);
     signals
 }
 
 fn wait_for(signals: &SigSet, stopper: &Stopper) {
-    if signals.wait().is_ok() {
-        stopper.stop();
+    while let Ok(signal) = signals.wait() {
+        match signal {
+            Signal::SIGHUP => stopper.reload(),
+            Signal::SIGINT => stopper.stop_when_paused(),
+            _ => stopper.stop(),
+        }
     }
 }

@@ -26,6 +26,10 @@ impl Parameters {
         self.all.insert(name.to_owned(), value.to_owned());
     }
 
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.all.get(name).map(String::as_str)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.all
             .iter()

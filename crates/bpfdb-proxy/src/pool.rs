@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::io::slab::Id;
 use crate::parameters::Parameters;
 use crate::settings::{Database, PoolMode};
+use crate::traffic::{Periods, Traffic};
 
 /// What tells pools apart: servers are as good as each other within one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +38,13 @@ pub(crate) struct Pool {
     pub(crate) welcome: Option<Parameters>,
     /// Servers that are nobody's, the one that was used last at the end.
     pub(crate) free: VecDeque<Id>,
+    /// It gives no server to anybody.
+    pub(crate) is_paused: bool,
+    /// Some of its servers are to be closed.
+    pub(crate) retires: bool,
+    /// By the process, and by servers that are gone.
+    pub(crate) traffic: Traffic,
+    pub(crate) periods: Periods,
 }
 
 impl Pool {
@@ -55,6 +63,10 @@ impl Pool {
             greeting: Vec::new(),
             welcome: None,
             free: VecDeque::new(),
+            is_paused: false,
+            retires: false,
+            traffic: Traffic::default(),
+            periods: Periods::default(),
         }
     }
 
@@ -71,7 +83,8 @@ impl Pool {
     /// Is another server to be opened, with so many more than its size?
     pub(crate) fn wants_server(&self, reserve: usize) -> bool {
         let wanted = self.wanted() + usize::from(!self.greeting.is_empty());
-        self.logging_in < wanted && self.servers < self.size + reserve
+        let has_room = self.servers < self.size + reserve;
+        !self.is_paused && self.logging_in < wanted && has_room
     }
 
     /// The user that servers log in as.

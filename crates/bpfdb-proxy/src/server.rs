@@ -31,6 +31,8 @@ pub(crate) enum Own {
     Parameters,
     /// Away with what a client has left.
     Reset,
+    /// What the database has each session begin with.
+    Connect,
     /// What the database keeps of the password of a user.
     Lookup,
 }
@@ -144,6 +146,12 @@ pub(crate) struct Server {
     pub(crate) resumes: bool,
     /// It was free in the kernel, and has said something without being asked.
     pub(crate) speaks: bool,
+    /// It is closed when it is free.
+    pub(crate) retires: bool,
+    /// When the request came whose reply is awaited, and the first of the transaction: ns of the monotonic
+    /// clock; 0: none.
+    pub(crate) asked: u64,
+    pub(crate) begun: u64,
 }
 
 impl Server {
@@ -181,6 +189,9 @@ impl Server {
             slot: None,
             resumes: false,
             speaks: false,
+            retires: false,
+            asked: 0,
+            begun: 0,
         }
     }
 

@@ -1,6 +1,10 @@
 //! What can be set; names and meanings are PgBouncer's where it has the same.
 
+mod administration;
+mod connection;
+
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,6 +15,8 @@ use crate::io::socket::Address;
 
 pub use crate::hba::{AuthType, Hba};
 pub use crate::io::tls::{SslMode, TlsSettings};
+pub use administration::{Administration, UserSettings};
+pub(crate) use connection::pairs;
 
 /// When a server goes back to its pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub enum PoolMode {
 }
 
 /// A database as clients name it, and where it is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
     pub(crate) address: Address,
     /// As it was named: a certificate has this name.
@@ -37,6 +43,10 @@ pub struct Database {
     pub(crate) password: Option<String>,
     pub(crate) pool_size: Option<usize>,
     pub(crate) pool_mode: Option<PoolMode>,
+    /// Parameters with which servers start.
+    pub(crate) parameters: Vec<(String, String)>,
+    /// What a server does before a client has it.
+    pub(crate) connect_query: Option<String>,
 }
 
 /// For all databases that have none of their own.
@@ -103,6 +113,7 @@ pub struct Settings {
     pub cgroup: Option<PathBuf>,
     /// All goes through user space, programs or not: for tests.
     pub always_slow: bool,
+    pub administration: Administration,
 }
 
 impl Default for Settings {
@@ -141,7 +152,22 @@ impl Default for Settings {
             ignore_startup_parameters: Vec::new(),
             cgroup: None,
             always_slow: false,
+            administration: Administration::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Servers of one user on a database.
+    pub(crate) fn size(&self, database: &Database) -> usize {
+        database.pool_size.unwrap_or(self.default_pool_size).max(1)
+    }
+
+    /// The mode of a user's pool: the user's own, that of the database, or the usual one.
+    pub(crate) fn mode(&self, database: &Database, user: &str) -> PoolMode {
+        let of_user = self.administration.users.get(user);
+        let of_user = of_user.and_then(|user| user.pool_mode);
+        of_user.or(database.pool_mode).unwrap_or(self.pool_mode)
     }
 }
 
@@ -150,20 +176,38 @@ const PORT: u16 = 5432;
 pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
                               FROM pg_authid WHERE rolname = $1 AND rolcanlogin";
 
-/// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=…`
+/// Parameters that a database may have its servers start with.
+const STARTED_WITH: [&str; 4] = [
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
+];
+
+/// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=…`; without a host it is on this
+/// machine, by TCP.
 impl FromStr for Database {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        Self::read(text, "127.0.0.1")
+    }
+}
+
+impl Database {
+    /// Of a connection string. `host`: where it is that names none.
+    pub(crate) fn read(text: &str, host: &str) -> Result<Self> {
+        let pairs = connection::pairs(text);
+        let pairs = pairs.map_err(|error| Error::Settings(format!("database: {error}")))?;
+        Self::of(pairs, host)
+    }
+
+    /// The same, of the pairs of such a string.
+    pub(crate) fn of(pairs: Vec<(String, String)>, host: &str) -> Result<Self> {
         let wrong = |what: &str| Error::Settings(format!("database: {what}"));
-        let mut words = HashMap::new();
-        for word in text.split_whitespace() {
-            let (name, value) = word
-                .split_once('=')
-                .ok_or_else(|| wrong(&format!("{word} is not NAME=VALUE")))?;
-            words.insert(name, value.to_owned());
-        }
-        let host = words.remove("host").unwrap_or_else(|| "127.0.0.1".into());
+        let mut words: HashMap<_, _> = pairs.into_iter().collect();
+        let named = words.remove("host").filter(|host| !host.is_empty());
+        let host = named.unwrap_or_else(|| host.to_owned());
         let port = match words.remove("port") {
             Some(port) => port.parse().map_err(|_| wrong("the port is no number"))?,
             None => PORT,
@@ -174,6 +218,10 @@ impl FromStr for Database {
         let pool_mode = (words.remove("pool_mode"))
             .map(|mode| mode.parse())
             .transpose()?;
+        let parameters = STARTED_WITH
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), words.remove(*name)?)))
+            .collect();
         let database = Self {
             address: address(&host, port)?,
             host,
@@ -182,11 +230,32 @@ impl FromStr for Database {
             password: words.remove("password"),
             pool_size,
             pool_mode,
+            parameters,
+            connect_query: words.remove("connect_query"),
         };
         match words.keys().next() {
             Some(unknown) => Err(wrong(&format!("{unknown} is not known"))),
             None => Ok(database),
         }
+    }
+
+    /// Are connections to the one as good as connections to the other?
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        let of = |one: &Self| {
+            let Self {
+                address,
+                host,
+                name,
+                user,
+                password,
+                parameters,
+                connect_query,
+                ..
+            } = one.clone();
+            let session = (parameters, connect_query);
+            (address, host, name, user, password, session)
+        };
+        of(self) == of(other)
     }
 }
 
@@ -202,6 +271,16 @@ impl FromStr for PoolMode {
                 "{text} is none of session, transaction, statement"
             ))),
         }
+    }
+}
+
+impl fmt::Display for PoolMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+            Self::Statement => "statement",
+        })
     }
 }
 
@@ -243,14 +322,18 @@ pub fn users(text: &str) -> Result<HashMap<String, String>> {
 }
 
 fn quoted(text: &str) -> Option<(String, &str)> {
-    let text = text.strip_prefix('"')?;
+    until_quote(text.strip_prefix('"')?, '"')
+}
+
+/// What stands before a quote, two of which are one within, and what follows it.
+pub(crate) fn until_quote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {
-        if letter != '"' {
+        if letter != quote {
             value.push(letter);
-        } else if letters.next_if(|(_, next)| *next == '"').is_some() {
-            value.push('"');
+        } else if letters.next_if(|(_, next)| *next == quote).is_some() {
+            value.push(quote);
         } else {
             return Some((value, &text[at + 1..]));
         }

@@ -35,6 +35,11 @@ impl<T> Slab<T> {
         self.places.len() - self.free.len()
     }
 
+    /// Places that are used again.
+    pub(crate) fn free_len(&self) -> usize {
+        self.free.len()
+    }
+
     /// Keeps it; its number.
     pub(crate) fn insert(&mut self, value: T) -> Id {
         let index = self.free.pop().unwrap_or_else(|| {

@@ -87,6 +87,15 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
     made().map_err(system(format!("listen on {address}")))
 }
 
+/// Who may connect to a Unix socket, as the mode of its file.
+pub(crate) fn set_mode(address: &Address, mode: u32) -> Result<()> {
+    let Address::Unix(path) = address else {
+        return Ok(());
+    };
+    let mode = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, mode).map_err(system(format!("set the mode of {address}")))
+}
+
 /// Begins to connect: the socket becomes writable when that has succeeded or failed.
 pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
     let begun = |fd: OwnedFd, address: &dyn SockaddrLike| match connect_to(fd.as_raw_fd(), address)

@@ -27,6 +27,8 @@ const SO_NETNS_COOKIE: i32 = 71;
 
 pub(crate) struct Kernel {
     pub(crate) shared: Shared,
+    /// Ports of databases.
+    known: MapHandle,
     ends: MapHandle,
     places: MapHandle,
     take: bpfdb::Program,
@@ -65,12 +67,6 @@ impl Kernel {
             .map_err(bpf("load the programs of the proxy"))?;
         let shared = Shared::map(map(&object, ".bss.proxy")?.as_fd())?;
         let known = map(&object, "database_ports")?;
-        for port in ports {
-            let key = u32::from(*port).to_ne_bytes();
-            known
-                .update(&key, &key, MapFlags::ANY)
-                .map_err(bpf("name the port of a database"))?;
-        }
         let ends = map(&object, "ends")?;
         program(&object, "pg_send")?
             .attach_sockmap(ends.as_fd().as_raw_fd())
@@ -82,8 +78,9 @@ impl Kernel {
         let connections = program(&object, "pg_connections")?
             .attach_cgroup(folder.as_raw_fd())
             .map_err(bpf("attach pg_connections"))?;
-        Ok(Self {
+        let kernel = Self {
             shared,
+            known,
             ends,
             places: map(&object, "places")?,
             take: bpfdb::find_program(&object, "pg_take")?,
@@ -99,7 +96,19 @@ impl Kernel {
             servers: vec![None; abi::BPFDB_PROXY_SERVERS as usize],
             _connections: connections,
             _object: object,
-        })
+        };
+        kernel.know_ports(ports)?;
+        Ok(kernel)
+    }
+
+    /// Databases are at these ports, too.
+    pub(crate) fn know_ports(&self, ports: &[u16]) -> Result<()> {
+        for port in ports {
+            let key = u32::from(*port).to_ne_bytes();
+            let known = self.known.update(&key, &key, MapFlags::ANY);
+            known.map_err(bpf("name the port of a database"))?;
+        }
+        Ok(())
     }
 
     /// Becomes readable when the programs tell something.
@@ -157,6 +166,7 @@ impl Kernel {
             (&raw mut (*client).pool).write_volatile(pool);
             (&raw mut (*client).parked).write_volatile(0);
             (&raw mut (*client).unread).write_volatile(0);
+            (&raw mut (*client).asked).write_volatile(0);
             (&raw mut (*client).end).write_volatile(end);
         }
         let generation = word.generation();
@@ -199,6 +209,10 @@ impl Kernel {
             (&raw mut (*server).stage).write_volatile(0);
             (&raw mut (*server).stream).write_volatile(abi::bpfdb_proxy_stream::default());
             (&raw mut (*server).end).write_volatile(end);
+            (&raw mut (*server).asked).write_volatile(0);
+            (&raw mut (*server).begun).write_volatile(0);
+            let traffic = abi::bpfdb_proxy_traffic::default();
+            (&raw mut (*server).traffic).write_volatile(traffic);
             (&raw mut (*server).active).write_volatile(1);
             (&raw const (*server).generation).read_volatile()
         };

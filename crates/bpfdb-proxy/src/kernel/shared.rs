@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::abi;
 use crate::error::{Result, system};
+use crate::traffic::Traffic;
 
 /// A client's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,47 @@ impl Shared {
         atomic!(AtomicU32, self.server(slot), owner)
     }
 
+    /// The client that has a server, or has had it last; `None`: nobody, or the process.
+    pub(crate) fn owner_slot(&self, server: u32) -> Option<u32> {
+        let owner = self.owner(server).load(Ordering::SeqCst);
+        let is_client = (1..=abi::BPFDB_PROXY_CLIENTS).contains(&owner);
+        is_client.then(|| owner - 1)
+    }
+
+    /// When a client has sent its last request that the kernel has brought, ns; 0: none.
+    pub(crate) fn asked(&self, client: u32) -> u64 {
+        atomic!(AtomicU64, self.client(client), asked).load(Ordering::Relaxed)
+    }
+
+    /// What went over a server within the kernel.
+    pub(crate) fn traffic(&self, server: u32) -> Traffic {
+        // SAFETY: within the mapping; numbers for people.
+        let there = unsafe { (&raw const (*self.server(server)).traffic).read_volatile() };
+        Traffic {
+            queries: there.queries,
+            transactions: there.transactions,
+            received: there.received,
+            sent: there.sent,
+            query_time: there.query_time,
+            transaction_time: there.transaction_time,
+            wait_time: there.wait_time,
+        }
+    }
+
+    /// When the request came whose reply is awaited, and the first of the transaction; ns, 0: none.
+    pub(crate) fn times(&self, server: u32) -> (u64, u64) {
+        let server = self.server(server);
+        let asked = atomic!(AtomicU64, server, asked).load(Ordering::Relaxed);
+        let begun = atomic!(AtomicU64, server, begun).load(Ordering::Relaxed);
+        (asked, begun)
+    }
+
+    pub(crate) fn set_times(&self, server: u32, asked: u64, begun: u64) {
+        let server = self.server(server);
+        atomic!(AtomicU64, server, asked).store(asked, Ordering::Relaxed);
+        atomic!(AtomicU64, server, begun).store(begun, Ordering::Relaxed);
+    }
+
     /// How many clients wait in the process for a server of the pool.
     pub(crate) fn set_wanted(&self, pool: u32, clients: usize) {
         let wanted = atomic!(AtomicU32, self.pool(pool), wanted);
@@ -184,7 +226,7 @@ impl Shared {
 
     /// ReadyForQuery messages that a server's send() has brought to clients.
     pub(crate) fn replies(&self, slot: u32) -> u64 {
-        atomic!(AtomicU64, self.server(slot), replies).load(Ordering::Relaxed)
+        self.traffic(slot).queries
     }
 
     /// Requests that were brought within clients' send(), and why others were not.

@@ -8,12 +8,13 @@ use super::{Proxy, Work};
 use crate::auth::client::{self as auth, Verdict};
 use crate::auth::{nonce, random};
 use crate::client::{Client, Stage};
+use crate::config::CONSOLE;
 use crate::io::poll::{Interest, Source};
 use crate::io::slab::Id;
 use crate::io::socket;
 use crate::parameters::Parameters;
 use crate::pool::{Key, Pool};
-use crate::settings::ANY_DATABASE;
+use crate::settings::{ANY_DATABASE, AuthType};
 use crate::wire::framing::Next;
 use crate::wire::reply::{self, state};
 use crate::wire::startup::{self, Malformed, Packet};
@@ -22,6 +23,9 @@ use crate::wire::startup::{self, Malformed, Packet};
 const PASSWORD_MAX: usize = 65_535;
 /// A client must not make any number of them by its parameters. One that nobody uses makes room.
 const POOLS_MAX: usize = 1024;
+/// Clients of the console that may be there beyond `max_client_conn`.
+const OPERATORS: usize = 10;
+
 impl Proxy {
     pub(super) fn accept(&mut self, listener: u32) {
         loop {
@@ -96,12 +100,6 @@ impl Proxy {
 
     /// It has said who it is and what it wants.
     fn begin(&mut self, id: Id, parameters: Vec<(String, String)>) -> bool {
-        // Those of this packet are counted as well.
-        if self.clients.len() > self.settings.max_client_conn {
-            let told = "no more connections allowed (max_client_conn)";
-            self.refuse(id, state::TOO_MANY_CONNECTIONS, told);
-            return false;
-        }
         if !self.may_be_plain(id) {
             self.refuse(id, state::PROTOCOL_VIOLATION, "SSL required");
             return false;
@@ -116,7 +114,31 @@ impl Proxy {
         let client = &mut self.clients[id];
         client.user.clone_from(&wanted.key.user);
         client.parameters = wanted.parameters;
+        let is_for_console = wanted.key.database == CONSOLE;
         client.wanted = Some(wanted.key);
+        // Those of this packet are counted as well. Operators are let in to see what is wrong.
+        let more = if is_for_console { OPERATORS } else { 0 };
+        if self.clients.len() > self.settings.max_client_conn + more {
+            let told = "no more connections allowed (max_client_conn)";
+            self.refuse(id, state::TOO_MANY_CONNECTIONS, told);
+            return false;
+        }
+        if is_for_console {
+            return self.begin_console(id);
+        }
+        self.admit(id)
+    }
+
+    fn begin_console(&mut self, id: Id) -> bool {
+        let user = self.clients[id].user.clone();
+        let Some((role, is_proven)) = self.console_role(id, &user) else {
+            self.refuse(id, state::PROTOCOL_VIOLATION, "not allowed");
+            return false;
+        };
+        self.clients[id].console = Some(role);
+        if is_proven {
+            return self.challenge(id, AuthType::Trust, None);
+        }
         self.admit(id)
     }
 
@@ -153,10 +175,11 @@ impl Proxy {
                 let client = &mut self.clients[id];
                 client.secret_kept = None;
                 client.stage = Stage::Greeted;
+                let is_for_console = client.console.is_some();
                 if let Some(keys) = keys {
                     self.keys.insert(client.user.clone(), keys);
                 }
-                self.enter_pool(id) && self.greet(id)
+                (is_for_console || self.enter_pool(id)) && self.greet(id)
             }
             Verdict::Asked(asked) => {
                 self.clients[id].stage = Stage::Proves(Some(asked));
@@ -177,6 +200,11 @@ impl Proxy {
 
     /// As PostgreSQL would: its parameters, a key, and ready. Waits for a first server of the pool.
     pub(super) fn greet(&mut self, id: Id) -> bool {
+        if self.clients[id].console.is_some() {
+            self.greet_console(id);
+            self.work.push_back(Work::Client(id));
+            return false;
+        }
         let client = &mut self.clients[id];
         let Some(pool) = client.pool else {
             return false;
@@ -200,7 +228,10 @@ impl Proxy {
         client.stage = Stage::Ready;
         self.offer_client(id);
         let client = &self.clients[id];
-        tracing::debug!(user = client.user, "a client has logged in");
+        if self.settings.administration.log_connections {
+            let database = self.pools[pool as usize].key.database.as_str();
+            tracing::info!(user = client.user, database, "a client has logged in");
+        }
         self.flush_client(id);
         self.work.push_back(Work::Client(id));
         true
@@ -212,7 +243,7 @@ impl Proxy {
         let pool = match wanted.map(|key| self.pool(key)) {
             Some(Ok(pool)) => pool,
             Some(Err((state, told))) => {
-                self.refuse(id, state, told);
+                self.refuse(id, state, &told);
                 return false;
             }
             None => return false,
@@ -225,7 +256,11 @@ impl Proxy {
     }
 
     /// The pool of this key, which is made if there is none.
-    pub(super) fn pool(&mut self, key: Key) -> Result<u32, (&'static str, &'static str)> {
+    pub(super) fn pool(&mut self, key: Key) -> Result<u32, (&'static str, String)> {
+        if self.held.disabled.contains(&key.database) {
+            let told = format!("database \"{}\" is disabled", key.database);
+            return Err((state::PROTOCOL_VIOLATION, told));
+        }
         if let Some(&pool) = self.by_key.get(&key) {
             return Ok(pool);
         }
@@ -233,20 +268,18 @@ impl Proxy {
         let database = databases
             .get(&key.database)
             .or(databases.get(ANY_DATABASE))
-            .ok_or((state::INVALID_CATALOG, "no such database"))?;
-        let size = database
-            .pool_size
-            .unwrap_or(self.settings.default_pool_size)
-            .max(1);
-        let mode = database.pool_mode.unwrap_or(self.settings.pool_mode);
-        let pool = Pool::new(key.clone(), database.clone(), size, mode);
+            .ok_or((state::INVALID_CATALOG, "no such database".to_owned()))?;
+        let size = self.settings.size(database);
+        let mode = self.settings.mode(database, &key.user);
+        let mut pool = Pool::new(key.clone(), database.clone(), size, mode);
+        pool.is_paused = self.held.is_paused(&key.database);
         let number = if self.pools.len() < POOLS_MAX {
             self.pools.push(pool);
             self.pools.len() - 1
         } else {
             let unused = self.pools.iter().position(Pool::is_unused).ok_or((
                 state::TOO_MANY_CONNECTIONS,
-                "too many pools of different users, databases and parameters",
+                "too many pools of different users, databases and parameters".to_owned(),
             ))?;
             let before = std::mem::replace(&mut self.pools[unused], pool);
             self.by_key.remove(&before.key);

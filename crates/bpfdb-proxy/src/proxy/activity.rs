@@ -18,7 +18,8 @@ impl Proxy {
     /// Ends those who are at the same for too long.
     pub(super) fn end_activities(&mut self, now: Instant) {
         for id in self.clients.ids() {
-            let Some(client) = self.clients.get(id).filter(|client| client.is_ready()) else {
+            let is_one = |client: &&Client| client.is_ready() && client.console.is_none();
+            let Some(client) = self.clients.get(id).filter(is_one) else {
                 continue;
             };
             let seen = self.seen_now(client);

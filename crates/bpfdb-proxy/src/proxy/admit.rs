@@ -52,7 +52,7 @@ impl Proxy {
     }
 
     /// Asks the client for its password, which is compared with `secret`.
-    fn challenge(&mut self, id: Id, way: AuthType, secret: Option<String>) -> bool {
+    pub(super) fn challenge(&mut self, id: Id, way: AuthType, secret: Option<String>) -> bool {
         let client = &mut self.clients[id];
         // As PostgreSQL: an empty password is none.
         client.secret_kept = secret.filter(|secret| !secret.is_empty());
@@ -101,7 +101,7 @@ impl Proxy {
         let pool = match self.pool(key) {
             Ok(pool) => pool,
             Err((state, told)) => {
-                self.refuse(id, state, told);
+                self.refuse(id, state, &told);
                 return false;
             }
         };

@@ -19,6 +19,7 @@ use crate::kernel::programs::Taken;
 use crate::kernel::shared::Word;
 use crate::server::{Copying, Expected, IDLE};
 use crate::settings::PoolMode;
+use crate::traffic;
 use crate::wire::framing::{Framing, HEADER};
 
 /// The status of ReadyForQuery within a transaction block. Whether it has failed the word does not say;
@@ -74,6 +75,10 @@ impl Proxy {
         let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get(id)) else {
             return;
         };
+        let pool = client.pool.map(|pool| &self.pools[pool as usize]);
+        if pool.is_some_and(|pool| pool.is_paused || pool.retires) {
+            return;
+        }
         let generation = kernel.word(slot).generation();
         let word = match client.server {
             // All of its servers are elsewhere.
@@ -103,6 +108,7 @@ impl Proxy {
                     (&raw mut (*shared).stream).write_volatile(abi::bpfdb_proxy_stream::default());
                     (&raw mut (*shared).digest).write_volatile(server.parameters.digest());
                 }
+                kernel.shared.set_times(place, server.asked, server.begun);
                 kernel.shared.owner(place).store(slot + 1, Ordering::SeqCst);
                 Word::new(abi::BPFDB_PROXY_LINKED, place, generation)
                     .with(abi::BPFDB_PROXY_OPEN, server.status != IDLE)
@@ -142,6 +148,11 @@ impl Proxy {
         client.pinned |= pinned;
         match word.state() {
             abi::BPFDB_PROXY_WAITING => {
+                if let Some(pool) = client.pool {
+                    let since = kernel.shared.asked(slot);
+                    let waited = traffic::now().saturating_sub(since);
+                    self.pools[pool as usize].traffic.wait_time += waited;
+                }
                 // In front of what has come since.
                 let mut input = BytesMut::from(&kernel.take_parked(slot)[..]);
                 input.extend_from_slice(&client.input);
@@ -164,6 +175,9 @@ impl Proxy {
         client.server = Some(server);
         state.client = Some(id);
         state.resumes = true;
+        if let Some(place) = state.slot {
+            (state.asked, state.begun) = kernel.shared.times(place);
+        }
         state.expected = (0..word.due()).map(|_| Expected::Query).collect();
         state.status = if word.has(abi::BPFDB_PROXY_OPEN) {
             OPEN
@@ -316,6 +330,7 @@ impl Proxy {
             (&raw mut (*shared).digest).write_volatile(server.parameters.digest());
             (&raw mut (*shared).unread).write_volatile(0);
         }
+        kernel.shared.set_times(place, 0, 0);
         kernel.shared.owner(place).store(0, Ordering::SeqCst);
         kernel.shared.list(server.pool, place, true);
         let pool = server.pool;
@@ -369,7 +384,8 @@ impl Proxy {
         {
             let pool = &self.pools[number as usize];
             // One that the kernel does not know would never be given to those who wait there.
-            let is_full = pool.servers >= pool.size && pool.known == pool.servers;
+            let has_all = pool.servers >= pool.size && pool.known == pool.servers;
+            let is_full = has_all && !pool.is_paused && !pool.retires;
             kernel.shared.set_full(number, is_full);
         }
     }
@@ -380,9 +396,10 @@ impl Proxy {
             .as_ref()
             .filter(|_| pool < abi::BPFDB_PROXY_POOLS)
         {
-            kernel
-                .shared
-                .set_wanted(pool, self.pools[pool as usize].wanted());
+            let state = &self.pools[pool as usize];
+            // Each server that becomes free is to be told of.
+            let watched = usize::from(state.is_paused || state.retires);
+            kernel.shared.set_wanted(pool, state.wanted() + watched);
         }
     }
 
@@ -391,6 +408,7 @@ impl Proxy {
         let told = self.kernel.as_ref().map(|kernel| kernel.told());
         for event in told.unwrap_or_default() {
             if event.kind == abi::BPFDB_PROXY_FREE {
+                self.sweep(event.index);
                 self.serve_waiting(event.index);
                 self.serve_parked(event.index);
             }
@@ -411,13 +429,21 @@ impl Proxy {
         while self
             .pools
             .get(pool as usize)
-            .is_some_and(|pool| pool.wanted() > 0)
+            .is_some_and(|pool| pool.wanted() > 0 && !pool.is_paused)
         {
             match self.take_from_kernel(pool) {
                 Some(server) => self.give(server),
                 None => return,
             }
         }
+    }
+
+    /// When a server's last request came, ns of the monotonic clock; 0: none is known.
+    pub(super) fn server_asked(&self, id: Id) -> u64 {
+        let server = &self.servers[id];
+        let there = (self.kernel.as_ref().zip(server.slot))
+            .map_or(0, |(kernel, place)| kernel.shared.times(place).0);
+        server.asked.max(there)
     }
 
     /// A server was busy a moment ago.

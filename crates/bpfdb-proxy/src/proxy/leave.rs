@@ -15,6 +15,9 @@ impl Proxy {
         if let (Some(kernel), Some(slot)) = (&mut self.kernel, client.slot) {
             kernel.remove_client(slot);
         }
+        if self.settings.administration.log_disconnections && matches!(client.stage, Stage::Ready) {
+            tracing::info!(user = client.user, "a client has left");
+        }
         if let Stage::LooksUp { pool, .. } = client.stage {
             let lookups = &mut self.pools[pool as usize].lookups;
             lookups.retain(|waiting| *waiting != id);

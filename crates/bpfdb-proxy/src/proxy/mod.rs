@@ -19,14 +19,18 @@
 //! | `timeouts`, `activity` | what has taken too long |
 //! | `quotas` | how many servers there may be |
 //! | `handover` | which clients the kernel serves |
+//! | `console` | what operators see and say |
+//! | `pause` | databases that are paused, and servers that are replaced |
 
 mod accept;
 mod activity;
 mod admit;
 mod cancel;
+mod console;
 mod extended;
 mod handover;
 mod leave;
+mod pause;
 mod pools;
 mod quotas;
 mod replies;
@@ -36,7 +40,7 @@ mod servers;
 mod timeouts;
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -48,6 +52,7 @@ use rustc_hash::FxHashMap;
 use crate::auth::scram::Keys;
 use crate::auth::secrets::Secrets;
 use crate::client::Client;
+use crate::config::File;
 use crate::error::{Result, system};
 use crate::io::poll::{Event, Interest, Poll, Source};
 use crate::io::slab::{Id, Slab};
@@ -58,6 +63,7 @@ use crate::pool::{Key, Pool};
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::statements::Texts;
+use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
 
 /// Bytes that wait to be sent to one end; then nothing more is read from the other. Twice what one
@@ -100,16 +106,48 @@ pub struct Proxy {
     /// A server was about to be free: it is asked for again at once.
     retries: bool,
     ticked: Instant,
+    held: pause::Held,
+    /// Operators who wait for something.
+    awaited: Vec<(Id, console::Awaited)>,
+    console_traffic: Traffic,
+    period_begun: Instant,
+    /// Where the settings came from.
+    source: Option<ReadSettings>,
+    /// It is over.
+    ends: bool,
+    /// It is when all servers are closed.
+    ends_when_paused: bool,
 }
 
-/// Ends [`Proxy::run`] from another thread, or from a handler of signals.
+type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
+
+const STOP: u8 = b'.';
+const STOP_WHEN_PAUSED: u8 = b'p';
+const RELOAD: u8 = b'r';
+
+/// Says something to a running proxy from another thread, such as that it is to end.
 #[derive(Debug)]
 pub struct Stopper(UnixStream);
 
 impl Stopper {
+    /// At once.
     pub fn stop(&self) {
+        self.say(STOP);
+    }
+
+    /// When the clients that have servers are done with them; the others wait.
+    pub fn stop_when_paused(&self) {
+        self.say(STOP_WHEN_PAUSED);
+    }
+
+    /// Has the settings read again ([`Proxy::on_reload`]).
+    pub fn reload(&self) {
+        self.say(RELOAD);
+    }
+
+    fn say(&self, what: u8) {
         // Without a reader the proxy is gone already.
-        let _ = (&self.0).write(b".");
+        let _ = (&self.0).write(&[what]);
     }
 }
 
@@ -129,10 +167,13 @@ impl Proxy {
         let own = listeners
             .first()
             .and_then(|first| socket::own(first.as_fd()));
-        let file = format!(".s.PGSQL.{}", own.map_or(0, |own| own.port()));
+        let administration = &settings.administration;
+        let port = own.map_or(administration.listen_port, |own| own.port());
+        let file = format!(".s.PGSQL.{port}");
         for folder in &settings.unix_socket_dirs {
             let address = Address::Unix(folder.join(&file));
             listeners.push(socket::listen(&address)?);
+            socket::set_mode(&address, administration.unix_socket_mode)?;
             addresses.push(address);
         }
         for (index, listener) in listeners.iter().enumerate() {
@@ -169,6 +210,13 @@ impl Proxy {
             kernel,
             retries: false,
             ticked: Instant::now(),
+            held: pause::Held::default(),
+            awaited: Vec::new(),
+            console_traffic: Traffic::default(),
+            period_begun: Instant::now(),
+            source: None,
+            ends: false,
+            ends_when_paused: false,
         };
         Ok((proxy, Stopper(stopper)))
     }
@@ -184,6 +232,29 @@ impl Proxy {
         kernel.map_or(0, |kernel| kernel.shared.figures().0)
     }
 
+    /// Where RELOAD gets the settings from.
+    pub fn on_reload(&mut self, read: impl FnMut() -> std::result::Result<File, String> + 'static) {
+        self.source = Some(Box::new(read));
+    }
+
+    /// What was said from outside.
+    fn listen_to_stopper(&mut self) {
+        let mut said = [0; 16];
+        let read = (&self.stop).read(&mut said).unwrap_or(0);
+        // Nobody can say anything any more.
+        self.ends |= read == 0;
+        for what in &said[..read] {
+            match *what {
+                STOP => self.ends = true,
+                STOP_WHEN_PAUSED => self.end_when_paused(),
+                _ => {
+                    // Why not is in the log.
+                    let _ = self.reload();
+                }
+            }
+        }
+    }
+
     /// Serves until it is stopped.
     ///
     /// # Errors
@@ -195,12 +266,12 @@ impl Proxy {
             self.poll.wait(&mut events, timeout)?;
             self.retry();
             for event in events.drain(..) {
-                if event.source == Source::Stop {
-                    self.say_goodbye();
-                    return Ok(());
-                }
                 self.seen(event);
                 self.work();
+            }
+            if self.ends {
+                self.say_goodbye();
+                return Ok(());
             }
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
@@ -213,7 +284,7 @@ impl Proxy {
     fn seen(&mut self, event: Event) {
         match event.source {
             Source::Listener(index) => self.accept(index),
-            Source::Stop => {}
+            Source::Stop => self.listen_to_stopper(),
             Source::Kernel => self.kernel_seen(),
             Source::Sink => {
                 if let Some(kernel) = &mut self.kernel {
@@ -243,6 +314,10 @@ impl Proxy {
             match client.socket.receive(&mut client.input) {
                 Received::Bytes(bytes) => {
                     client.received += bytes as u64;
+                    client.asked = traffic::now();
+                    if let Some(pool) = client.pool {
+                        self.pools[pool as usize].traffic.received += bytes as u64;
+                    }
                     self.grab(id);
                 }
                 Received::Nothing if !event.failed => {}
@@ -285,7 +360,12 @@ impl Proxy {
         };
         let before = client.output.len();
         match client.socket.send(&mut client.output) {
-            Ok(sent) => client.sent += sent as u64,
+            Ok(sent) => {
+                client.sent += sent as u64;
+                if let Some(pool) = client.pool {
+                    self.pools[pool as usize].traffic.sent += sent as u64;
+                }
+            }
             Err(_) => return self.leave(id),
         }
         let (now, server) = (client.output.len(), client.server);
@@ -383,11 +463,7 @@ fn load_kernel(settings: &Settings, listener: Option<&OwnedFd>) -> Result<Option
     let (Some(cgroup), Some(address)) = (&settings.cgroup, address) else {
         return Ok(None);
     };
-    let port = |database: &crate::settings::Database| match database.address {
-        Address::Inet(address) => Some(address.port()),
-        Address::Unix(_) => None,
-    };
-    let ports: Vec<u16> = settings.databases.values().filter_map(port).collect();
+    let ports = console::ports(settings);
     Kernel::load(cgroup, address.port(), &ports).map(Some)
 }
 

@@ -17,7 +17,9 @@ impl Proxy {
         if client.waits.is_some() {
             return None;
         }
-        if let Some(server) = self.take_free(number) {
+        if !self.pools[number as usize].is_paused
+            && let Some(server) = self.take_free(number)
+        {
             self.link(id, server);
             // Its first bytes may have failed, which ends the two of them.
             let is_linked = |client: &Client| client.server == Some(server);
@@ -45,7 +47,7 @@ impl Proxy {
     /// A server is nobody's: the client that has waited longest gets it.
     pub(super) fn give(&mut self, id: Id) {
         let number = self.servers[id].pool;
-        if self.is_old(id) {
+        if self.is_old(id) || self.is_unwanted(id) {
             return self.close_server(id);
         }
         if self.ask_next(id) || self.gives_way(id) {
@@ -53,7 +55,9 @@ impl Proxy {
         }
         while let Some(client) = self.pools[number as usize].waiting.pop_front() {
             if let Some(waits) = self.clients.get_mut(client) {
-                waits.waits = None;
+                let waited = waits.waits.take().map(|since| since.elapsed());
+                let waited = waited.map_or(0, |time| time.as_nanos() as u64);
+                self.pools[number as usize].traffic.wait_time += waited;
                 self.tell_wanted(number);
                 self.link(client, id);
                 self.work.push_back(Work::Client(client));
@@ -72,6 +76,7 @@ impl Proxy {
         let (c, s) = (&mut self.clients[client], &mut self.servers[server]);
         (c.server, s.client) = (Some(server), Some(client));
         c.hint = None;
+        (s.asked, s.begun) = (0, 0);
         s.resumes = false;
         s.speaks = false;
         if let (Some(kernel), Some(place)) = (&self.kernel, s.slot) {
@@ -91,6 +96,15 @@ impl Proxy {
         }
         server.expected.push_back(Expected::Own(own));
         self.flush_server(id);
+    }
+
+    /// A server has let us in: it is free, after the database's own query if it has one.
+    pub(super) fn begin_session(&mut self, id: Id) {
+        let pool = &self.pools[self.servers[id].pool as usize];
+        match pool.database.connect_query.clone() {
+            Some(query) => self.ask(id, Own::Connect, &query),
+            None => self.give(id),
+        }
     }
 
     /// The client has no more use of its server, whose transaction is over.

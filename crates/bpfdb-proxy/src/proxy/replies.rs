@@ -4,8 +4,9 @@ use bytes::Buf;
 
 use super::{HIGH, Proxy, Work};
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, IDLE, Keeps, Own, Stage};
+use crate::server::{Copying, Expected, IDLE, Keeps, Own, Server, Stage};
 use crate::settings::PoolMode;
+use crate::traffic::{self, Traffic};
 use crate::wire::framing::Next;
 use crate::wire::hint::Hint;
 use crate::wire::reply::{self, state};
@@ -80,6 +81,11 @@ impl Proxy {
     /// A session is not as its client has to have it, or the next.
     fn unfit(&mut self, id: Id, own: Own) -> bool {
         tracing::warn!(?own, "a server has refused a statement of the proxy");
+        if own == Own::Connect {
+            // The next one would refuse it, too.
+            let number = self.servers[id].pool;
+            self.refuse_waiting(number, "the server refuses connect_query");
+        }
         let client = self.servers[id].client;
         self.close_server(id);
         if let Some(client) = client {
@@ -325,6 +331,11 @@ impl Proxy {
     /// ReadyForQuery: is nothing more to come?
     fn ready(&mut self, id: Id, status: u8) -> bool {
         let server = &mut self.servers[id];
+        let is_ours = matches!(first_ready(&server.expected), Some(Expected::Own(_)));
+        if server.client.is_some() && !is_ours {
+            let ended = count(server, status);
+            self.pools[server.pool as usize].traffic += ended;
+        }
         server.status = status;
         server.copying = Copying::No;
         if let Some(client) = server
@@ -410,6 +421,34 @@ impl Proxy {
             self.release(id);
         }
     }
+}
+
+/// A request has its ReadyForQuery.
+fn count(server: &mut Server, status: u8) -> Traffic {
+    let now = traffic::now();
+    let since = |begun: u64| {
+        if begun == 0 {
+            0
+        } else {
+            now.saturating_sub(begun)
+        }
+    };
+    let mut ended = Traffic {
+        queries: 1,
+        query_time: since(server.asked),
+        ..Traffic::default()
+    };
+    if status == IDLE {
+        ended.transactions = 1;
+        ended.transaction_time = since(server.begun);
+    }
+    // What was sent behind it begins now.
+    let next = if server.expected.len() > 1 { now } else { 0 };
+    server.asked = next;
+    if status == IDLE {
+        server.begun = next;
+    }
+    ended
 }
 
 /// The next of those that end with ReadyForQuery.

@@ -6,6 +6,7 @@ use super::{HELD_MAX, HIGH, Proxy};
 use crate::client::{Client, Stage};
 use crate::io::slab::Id;
 use crate::server::{Copying, Expected};
+use crate::traffic;
 use crate::wire::framing::{HEADER, Next};
 use crate::wire::hint::{self, Hint};
 use crate::wire::reply::state;
@@ -64,6 +65,10 @@ impl Proxy {
                 self.client_waits(id);
             }
             return;
+        }
+        if self.clients[id].console.is_some() {
+            self.serve_console(id);
+            return self.client_waits(id);
         }
         while self.serve_message(id) {}
         if let Some(client) = self.clients.get(id) {
@@ -165,7 +170,14 @@ impl Proxy {
     pub(super) fn pass(&mut self, id: Id, server: Id, kind: u8, size: usize) {
         let client = &mut self.clients[id];
         let bytes = size.min(client.input.len());
-        let output = &mut self.servers[server].output;
+        let server = &mut self.servers[server];
+        if server.asked == 0 {
+            server.asked = traffic::now();
+        }
+        if server.begun == 0 {
+            server.begun = server.asked;
+        }
+        let output = &mut server.output;
         output.extend_from_slice(&client.input.split_to(bytes));
         client.framing.begun(kind, size, bytes);
         client.discards = false;

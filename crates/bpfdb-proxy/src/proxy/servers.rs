@@ -76,7 +76,7 @@ impl Proxy {
         let server = &mut self.servers[id];
         let pool = &self.pools[server.pool as usize];
         let mut parameters = vec![("user", pool.user()), ("database", pool.name())];
-        let options = pool.key.options.iter();
+        let options = pool.database.parameters.iter().chain(&pool.key.options);
         parameters.extend(options.map(|(name, value)| (name.as_str(), value.as_str())));
         let begun = frontend::startup_message(parameters, &mut server.output);
         let user = pool.user();
@@ -124,7 +124,7 @@ impl Proxy {
                         self.greet(client);
                     }
                 }
-                self.give(id);
+                self.begin_session(id);
             }
         }
     }
@@ -169,25 +169,42 @@ impl Proxy {
             Failure::Told(told) => tracing::warn!(told, "no server"),
             Failure::Refused(_) => tracing::warn!("a server has refused the proxy"),
         }
-        let pool = &mut self.pools[number as usize];
-        if pool.servers > 0 {
+        if self.pools[number as usize].servers > 0 {
             return;
         }
-        let mut waiting = std::mem::take(&mut pool.greeting);
-        waiting.extend(pool.waiting.drain(..));
-        let lookups = std::mem::take(&mut pool.lookups);
-        for client in waiting {
-            match failure {
-                Failure::Refused(message) => self.end(client, message),
-                Failure::Told(told) => self.refuse(client, state::CONNECTION_FAILURE, told),
+        match failure {
+            Failure::Told(told) => self.refuse_waiting(number, told),
+            Failure::Refused(message) => {
+                for client in self.take_waiting(number) {
+                    self.end(client, message);
+                }
+                self.refuse_lookups(number);
             }
         }
-        // What a server has said to another user is not for these.
-        for client in lookups {
+        self.tell_wanted(number);
+    }
+
+    /// Those who wait for a server of the pool, which has none for them any more.
+    fn take_waiting(&mut self, number: u32) -> Vec<Id> {
+        let pool = &mut self.pools[number as usize];
+        let mut waiting = std::mem::take(&mut pool.greeting);
+        waiting.extend(pool.waiting.drain(..));
+        waiting
+    }
+
+    pub(super) fn refuse_waiting(&mut self, number: u32, told: &str) {
+        for client in self.take_waiting(number) {
+            self.refuse(client, state::CONNECTION_FAILURE, told);
+        }
+        self.refuse_lookups(number);
+    }
+
+    /// What a server has said to another user is not for these.
+    fn refuse_lookups(&mut self, number: u32) {
+        for client in std::mem::take(&mut self.pools[number as usize].lookups) {
             let told = "there is no server to ask about passwords (auth_query)";
             self.refuse(client, state::CONNECTION_FAILURE, told);
         }
-        self.tell_wanted(number);
     }
 
     /// A server took too long.
@@ -240,6 +257,7 @@ impl Proxy {
         }
         let number = server.pool;
         if let (Some(kernel), Some(place)) = (&mut self.kernel, server.slot) {
+            self.pools[number as usize].traffic += kernel.shared.traffic(place);
             kernel.remove_server(place, number);
             self.pools[number as usize].known -= 1;
         }
@@ -267,6 +285,11 @@ impl Proxy {
 
     /// A message of the proxy's own for a client that ends with it.
     pub(super) fn refuse(&mut self, id: Id, state: &str, told: &str) {
+        if self.settings.administration.log_pooler_errors
+            && let Some(client) = self.clients.get(id)
+        {
+            tracing::warn!(user = client.user, state, told, "a client is refused");
+        }
         let mut message = BytesMut::new();
         reply::fatal(&mut message, state, told);
         self.end(id, &message);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Proxy;
 use crate::client::Stage;
 use crate::io::slab::Id;
+use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
 
 /// Has it taken longer than it may? A limit of zero is none.
@@ -22,6 +23,29 @@ impl Proxy {
         self.end_connects(now);
         self.end_cancels(now);
         self.close_idle(now);
+        self.sweep_all();
+        self.look_at_awaited();
+        self.end_period(now);
+    }
+
+    /// Averages are of the last period.
+    fn end_period(&mut self, now: Instant) {
+        let time = now - self.period_begun;
+        if time < self.settings.administration.stats_period {
+            return;
+        }
+        self.period_begun = now;
+        let mut average = Traffic::default();
+        for number in 0..self.pools.len() as u32 {
+            let all = self.traffic(number);
+            let periods = &mut self.pools[number as usize].periods;
+            periods.end(traffic::now(), all);
+            average += periods.average();
+        }
+        if self.settings.administration.log_stats {
+            let [transactions, queries, received, sent, ..] = average.figures();
+            tracing::info!(transactions, queries, received, sent, "each second");
+        }
     }
 
     fn end_waits(&mut self, now: Instant) {

@@ -3,5 +3,6 @@
 pub(crate) mod framing;
 pub(crate) mod hint;
 pub(crate) mod reply;
+pub(crate) mod rows;
 pub(crate) mod startup;
 pub(crate) mod text;

@@ -28,7 +28,7 @@ pub(crate) fn message(out: &mut BytesMut, kind: u8, write: impl FnOnce(&mut Byte
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-fn text(out: &mut BytesMut, bytes: &[u8]) {
+pub(super) fn text(out: &mut BytesMut, bytes: &[u8]) {
     out.put_slice(bytes);
     out.put_u8(0);
 }

@@ -2,6 +2,8 @@
 
 mod admission;
 mod certificates;
+mod configuration;
+mod console;
 mod invariants;
 mod limits;
 mod passwords;

@@ -82,14 +82,14 @@ fn programs() -> PathBuf {
 }
 
 /// A user without rights, as which PostgreSQL runs: it refuses root.
-fn user() -> User {
+pub(crate) fn user() -> User {
     let named = |name: &&str| User::from_name(name).ok().flatten();
     let user = ["postgres", "nobody"].iter().find_map(named);
     user.expect("a user without rights")
 }
 
 /// By another program: what this process does before `exec()` it does as root.
-fn as_user(program: &Path) -> Command {
+pub(crate) fn as_user(program: &Path) -> Command {
     let user = user();
     let mut command = Command::new("setpriv");
     command.arg(format!("--reuid={}", user.uid));

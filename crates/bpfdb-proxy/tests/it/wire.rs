@@ -72,7 +72,11 @@ pub(crate) fn error(messages: &[Message], field: u8) -> String {
 }
 
 pub(crate) fn start_packet(user: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let mut body = format!("user\0{user}\0database\0postgres\0");
+    start_packet_for(user, "postgres", more)
+}
+
+pub(crate) fn start_packet_for(user: &str, database: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = format!("user\0{user}\0database\0{database}\0");
     more.iter()
         .for_each(|(name, value)| body += &format!("{name}\0{value}\0"));
     body.push('\0');
@@ -94,8 +98,16 @@ impl Wire {
     }
 
     pub(crate) fn connect(port: u16, user: &str, more: &[(&str, &str)]) -> Self {
+        Self::start(port, &start_packet(user, more))
+    }
+
+    pub(crate) fn connect_to(port: u16, user: &str, database: &str) -> Self {
+        Self::start(port, &start_packet_for(user, database, &[]))
+    }
+
+    fn start(port: u16, packet: &[u8]) -> Self {
         let mut wire = Self::open(port);
-        wire.send(&start_packet(user, more));
+        wire.send(packet);
         for (kind, body) in wire.until(b'Z') {
             match kind {
                 b'K' => wire.key = body,

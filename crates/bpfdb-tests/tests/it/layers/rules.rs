@@ -154,8 +154,8 @@ pub(super) const CRATES: &[Crate] = &[
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
-        "error", "hba", "io", "wire", "settings", "parameters", "statements", "auth", "pool", "client", "server",
-        "kernel", "proxy",
+        "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "statements", "auth", "pool", "client",
+        "server", "kernel", "proxy",
         "flags",
     ]),
     of("bpfdb-tests", &[
@@ -174,7 +174,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-bench", &[
         "commit", "machine", "objects", "records", "sample", "report", "docs", "plan", "tcp", "run", "kernel", "memory",
-        "hostile", "types", "postgres", "durability", "procedures", "table",
+        "hostile", "types", "postgres", "durability", "procedures", "table", "proxy",
     ]),
 ];
 

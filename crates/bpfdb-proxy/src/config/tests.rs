@@ -1,0 +1,175 @@
+use std::time::Duration;
+
+use super::*;
+use crate::io::socket::Address;
+use crate::settings::PoolMode;
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pgbouncer.ini");
+    fs::write(&path, text).expect("written");
+    (folder, path)
+}
+
+fn failure(text: &str) -> String {
+    let (folder, path) = file(text);
+    let told = read(&path).expect_err("it is wrong").to_string();
+    told.replace(&format!("{}/", folder.path().display()), "")
+}
+
+/// As many installations have it.
+const TYPICAL: &str = "
+;; a comment
+[databases]
+app = host=127.0.0.1 port=5433 dbname=app_production user=app password='a b' pool_size=5
+reports = host=127.0.0.1 pool_mode=session timezone=UTC connect_query='select 1'
+local =
+* = host=127.0.0.1
+
+[users]
+batch = pool_mode=statement
+
+[pgbouncer]
+logfile = /var/log/postgresql/pgbouncer.log
+pidfile = /var/run/postgresql/pgbouncer.pid
+listen_addr = 127.0.0.1
+listen_port = 6543
+unix_socket_dir = /run/app
+unix_socket_mode = 0770
+auth_type = scram-sha-256
+pool_mode = transaction
+max_client_conn = 5000
+default_pool_size = 40
+server_idle_timeout = 0
+server_reset_query_always = 0
+admin_users = postgres, root
+stats_users = stats
+ignore_startup_parameters = extra_float_digits,search_path
+query_wait_timeout = 2.5
+tcp_keepidle = 60
+
+[bpfdb]
+always_slow = 1
+";
+
+#[test]
+fn a_typical_file_is_read() {
+    let (folder, path) = file(TYPICAL);
+    let File { settings, warnings } = read(&path).expect("a file");
+    let of_folder = format!("{}/", folder.path().display());
+    let warnings: Vec<_> = warnings.iter().map(|w| w.replace(&of_folder, "")).collect();
+    assert_eq!(
+        warnings,
+        ["pgbouncer.ini:29: tcp_keepidle has no effect: the system's default counts"]
+    );
+    assert_eq!(settings.listen, ["127.0.0.1:6543".parse().expect("one")]);
+    assert_eq!(settings.unix_socket_dirs, [PathBuf::from("/run/app")]);
+    assert_eq!(settings.pool_mode, PoolMode::Transaction);
+    assert_eq!(settings.max_client_conn, 5000);
+    assert_eq!(settings.server_idle_timeout, Duration::ZERO);
+    assert_eq!(settings.query_wait_timeout, Duration::from_millis(2500));
+    assert_eq!(settings.ignore_startup_parameters.len(), 2);
+    let administration = &settings.administration;
+    assert_eq!(administration.admin_users, ["postgres", "root"]);
+    assert_eq!(administration.unix_socket_mode, 0o770);
+    let batch = &administration.users["batch"];
+    assert_eq!(batch.pool_mode, Some(PoolMode::Statement));
+    let app = &settings.databases["app"];
+    assert_eq!(app.password.as_deref(), Some("a b"));
+    assert_eq!(app.pool_size, Some(5));
+    let reports = &settings.databases["reports"];
+    assert_eq!(reports.connect_query.as_deref(), Some("select 1"));
+    assert_eq!(reports.parameters, [("timezone".into(), "UTC".into())]);
+    let local = &settings.databases["local"].address;
+    assert_eq!(*local, Address::Unix("/run/app/.s.PGSQL.5432".into()));
+}
+
+#[test]
+fn what_a_file_does_not_say_is_as_with_pgbouncer() {
+    let (_folder, path) = file("[pgbouncer]\n");
+    let settings = read(&path).expect("a file").settings;
+    assert_eq!(settings.pool_mode, PoolMode::Session);
+    assert_eq!(settings.max_client_conn, 100);
+    assert_eq!((settings.listen.len(), settings.databases.len()), (0, 0));
+}
+
+#[test]
+fn what_is_not_known_is_told_with_its_place() {
+    for (text, told) in [
+        (
+            "[pgbouncer]\n\nmax_cleint_conn = 1",
+            "3: max_cleint_conn is not known",
+        ),
+        ("[pgbuncer]\na = b", "2: there is no section [pgbuncer]"),
+        (
+            "[pgbouncer]\npool_mode = tx",
+            "2: pool_mode: tx is none of session, transaction, statement",
+        ),
+        (
+            "[pgbouncer]\nclient_tls_sslmode = require_",
+            "2: client_tls_sslmode: require_ is none of disable, allow, prefer, require, verify-ca, verify-full",
+        ),
+        ("[databases]\na = hots=b", "2: database: hots is not known"),
+        (
+            "[databases]\npgbouncer =",
+            "2: the name pgbouncer is the console's",
+        ),
+        (
+            "[pgbouncer]\ndisable_pqexec = 1",
+            "2: disable_pqexec: the proxy does not have a ban on simple queries",
+        ),
+        ("[users]\na = mode=b", "2: mode is not known"),
+    ] {
+        assert_eq!(failure(text), format!("pgbouncer.ini:{told}"));
+    }
+}
+
+#[test]
+fn what_is_set_is_shown() {
+    let before = defaults().expect("defaults");
+    for setting in PGBOUNCER.iter().chain(OWN) {
+        assert_eq!(setting.shown(&before), setting.default, "{}", setting.name);
+    }
+    let set = |name, value| set(&before, name, value);
+    let after = set("query_wait_timeout", "7")
+        .expect("set")
+        .expect("changed");
+    let row = |row: &Shown| (row.0, row.1.clone());
+    let shown: Vec<_> = all(&after).iter().map(row).collect();
+    assert!(shown.contains(&("query_wait_timeout", "7".into())));
+    assert!(set("listen_port", "1").expect("known").is_none());
+    assert!(set("nothing", "1").is_err() && set("default_pool_size", "a").is_err());
+}
+
+#[test]
+fn the_table_is_in_order() {
+    assert!(PGBOUNCER.is_sorted_by_key(|setting| setting.name));
+}
+
+#[test]
+fn rules_count_if_auth_type_says_so() {
+    let (folder, path) = file("");
+    let rules = folder.path().join("hba.conf");
+    fs::write(&rules, "host all all 127.0.0.1/32 trust\n").expect("written");
+    let rules = rules.display();
+    for (way, counts) in [("hba", true), ("md5", false)] {
+        let text = format!("[pgbouncer]\nauth_type = {way}\nauth_hba_file = {rules}\n");
+        fs::write(&path, text).expect("written");
+        let settings = read(&path).expect("a file").settings;
+        assert_eq!(settings.hba.is_some(), counts, "{way}");
+        let shown = all(&settings).into_iter().find(|row| row.0 == "auth_type");
+        assert_eq!(shown.expect("a row").1, way);
+    }
+    let told = failure("[pgbouncer]\nauth_type = hba\n");
+    assert_eq!(told, "auth_type = hba needs auth_hba_file");
+}
+
+#[test]
+fn what_is_the_same_for_all_databases_is_said() {
+    let (folder, path) = file("[databases]\na = host=127.0.0.1 reserve_pool=3 pool_size=2\n");
+    let read = read(&path).expect("a file");
+    assert_eq!(read.settings.databases["a"].pool_size, Some(2));
+    let of_folder = format!("{}/", folder.path().display());
+    let told = "pgbouncer.ini:2: reserve_pool has no effect: it is the same for all databases";
+    assert_eq!(read.warnings[0].replace(&of_folder, ""), told);
+}

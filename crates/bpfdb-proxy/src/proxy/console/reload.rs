@@ -1,0 +1,89 @@
+//! Settings change while the proxy runs: by RELOAD, by SIGHUP, by SET.
+
+use std::rc::Rc;
+
+use super::super::Proxy;
+use crate::auth::secrets::Secrets;
+use crate::config;
+use crate::io::socket::Address;
+use crate::io::tls;
+use crate::settings::{ANY_DATABASE, Database, Settings};
+
+impl Proxy {
+    /// Reads again where the settings came from, and has them take force.
+    pub(crate) fn reload(&mut self) -> Result<(), String> {
+        let Some(read) = &mut self.source else {
+            return Ok(());
+        };
+        let file = read().inspect_err(|told| tracing::error!(told, "the settings stay"))?;
+        for warning in &file.warnings {
+            tracing::warn!("{warning}");
+        }
+        let settings = config::kept_at_start(file.settings, &self.settings);
+        self.put(settings)
+            .inspect_err(|told| tracing::error!(told, "the settings stay"))?;
+        tracing::info!("the settings were read again");
+        Ok(())
+    }
+
+    pub(super) fn change(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let changed = config::set(&self.settings, name, value);
+        if let Some(settings) = changed.map_err(|error| error.to_string())? {
+            self.put(settings)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, settings: Settings) -> Result<(), String> {
+        let told = |error: crate::error::Error| error.to_string();
+        let client_tls = tls::for_clients(&settings.client_tls).map_err(told)?;
+        let server_tls = tls::for_servers(&settings.server_tls).map_err(told)?;
+        (self.client_tls, self.server_tls) = (client_tls, server_tls);
+        // The database is asked again.
+        self.secrets = Secrets::default();
+        self.settings = Rc::new(settings);
+        let ports = ports(&self.settings);
+        if let Some(kernel) = &self.kernel
+            && let Err(error) = kernel.know_ports(&ports)
+        {
+            tracing::warn!(%error, "the kernel does not serve a database");
+        }
+        for number in 0..self.pools.len() as u32 {
+            self.put_into_pool(number);
+        }
+        Ok(())
+    }
+
+    fn put_into_pool(&mut self, number: u32) {
+        let settings = Rc::clone(&self.settings);
+        let pool = &mut self.pools[number as usize];
+        let databases = &settings.databases;
+        let found = databases
+            .get(&pool.key.database)
+            .or(databases.get(ANY_DATABASE));
+        let Some(database) = found else {
+            let name = pool.key.database.clone();
+            return self.kill(&name, "database configuration was removed");
+        };
+        let is_same = database.is_same_place(&pool.database);
+        pool.size = settings.size(database);
+        pool.mode = settings.mode(database, &pool.key.user);
+        pool.database = database.clone();
+        if !is_same {
+            // New clients are greeted as new servers say.
+            pool.welcome = None;
+            self.retire(number);
+        }
+        self.tell_full(number);
+        self.open_servers(number);
+    }
+}
+
+/// Those of databases that are reached by TCP.
+pub(in super::super) fn ports(settings: &Settings) -> Vec<u16> {
+    let port = |database: &Database| match database.address {
+        Address::Inet(address) => Some(address.port()),
+        Address::Unix(_) => None,
+    };
+    settings.databases.values().filter_map(port).collect()
+}

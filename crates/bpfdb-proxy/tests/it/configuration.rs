@@ -1,0 +1,157 @@
+//! The program, with a file of PgBouncer.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::postgres;
+use crate::wire::{Wire, error};
+
+/// A proxy as a process of its own. It is killed when it is dropped.
+pub(crate) struct Program {
+    pub(crate) port: u16,
+    folder: TempDir,
+    child: Child,
+    /// Its log, without what has been read.
+    log: BufReader<std::process::ChildStderr>,
+}
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bpfdb-proxy"))
+}
+
+impl Program {
+    /// With a file of these sections; `{port}` in it is that of the tests' PostgreSQL.
+    pub(crate) fn start(file: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = format!("{}\n[pgbouncer]\nunix_socket_dir =\n", filled(file));
+        fs::write(folder.path().join("pgbouncer.ini"), file).expect("written");
+        let mut child = command();
+        child.arg(folder.path().join("pgbouncer.ini"));
+        child.args(["--listen", "127.0.0.1:0"]);
+        child.stderr(Stdio::piped());
+        bpfdb_tests::process::dies_with_us(&mut child);
+        let mut child = child.spawn().expect("it starts");
+        let log = BufReader::new(child.stderr.take().expect("its log"));
+        let mut program = Self {
+            port: 0,
+            folder,
+            child,
+            log,
+        };
+        let ready = program.logged("ready address=");
+        let (_, port) = ready.trim().rsplit_once(':').expect("an address");
+        program.port = port.parse().expect("a port");
+        program
+    }
+
+    pub(crate) fn client(&self) -> Wire {
+        Wire::connect(self.port, postgres::USER, &[])
+    }
+
+    pub(crate) fn write(&self, file: &str) {
+        fs::write(self.folder.path().join("pgbouncer.ini"), filled(file)).expect("written");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("sent");
+    }
+
+    /// Waits until it has ended; has it done so as it should?
+    pub(crate) fn ended(mut self) -> bool {
+        self.child.wait().expect("its end").success()
+    }
+
+    /// The next line of the log that has this in it.
+    fn logged(&mut self, part: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self.log.read_line(&mut line).expect("its log");
+            assert!(read > 0, "it ended before it said {part}");
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn filled(file: &str) -> String {
+    file.replace("{port}", &postgres::shared().port.to_string())
+}
+
+#[test]
+fn a_file_of_pgbouncer_is_served_as_it_says() {
+    let program = Program::start(
+        "[databases]\n\
+         postgres = host=127.0.0.1 port={port} timezone=Asia/Tokyo connect_query='set work_mem = 1234'\n\
+         [pgbouncer]\nauth_type = trust\npool_mode = session\ntcp_keepcnt = 3\n",
+    );
+    let mut wire = Wire::connect(program.port, postgres::USER, &[]);
+    assert_eq!(wire.value("show timezone"), "Asia/Tokyo");
+    assert_eq!(wire.value("show work_mem"), "1234kB");
+    let process = wire.value("select pg_backend_pid()");
+    assert_eq!(wire.value("select pg_backend_pid()"), process);
+}
+
+#[test]
+fn what_has_no_effect_is_said_with_its_place() {
+    let file = "[pgbouncer]\nauth_type = trust\ntcp_keepcnt = 3\n[databases]\n";
+    let mut said = command();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pgbouncer.ini");
+    // It ends after its warning, since it cannot listen there.
+    fs::write(&path, file).expect("written");
+    said.arg(&path).args(["--listen", "192.0.2.1:1"]);
+    let output = said.output().expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        log.contains("pgbouncer.ini:3: tcp_keepcnt has no effect"),
+        "{log}"
+    );
+}
+
+#[test]
+fn what_is_unknown_ends_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pgbouncer.ini");
+    for (text, told) in [
+        (
+            "[pgbouncer]\nnothing = 1\n",
+            "pgbouncer.ini:2: nothing is not known",
+        ),
+        (
+            "[pgbouncer]\nunix_socket_dir =\n",
+            "neither listen_addr nor unix_socket_dir is set",
+        ),
+    ] {
+        fs::write(&file, text).expect("written");
+        let output = command().arg(&file).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && errors.contains(told),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_connect_query_that_fails_is_told() {
+    let program = Program::start(
+        "[databases]\npostgres = host=127.0.0.1 port={port} connect_query='select nothing'\n\
+         [pgbouncer]\nauth_type = trust\npool_mode = transaction\n",
+    );
+    let mut client = program.client();
+    let told = client.query("select 1");
+    assert_eq!(error(&told, b'M'), "the server refuses connect_query");
+}
