@@ -16,6 +16,7 @@
 #define BPFDB_DRIVER_BPF_H
 
 #include "checkpoint.bpf.h"
+#include "evict.bpf.h"
 #include "locks.bpf.h"
 #include "log.bpf.h"
 #include "maintain.bpf.h"

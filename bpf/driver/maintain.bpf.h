@@ -34,6 +34,17 @@ static __noinline int run_reclaim(struct bpf_raw_tracepoint_args *ctx)
 	return reclaim_from_class(ctx->args[1], config.pages_max);
 }
 
+/* ctx: page, 1 or 0. Closes a slab, or opens it again. Its class; BPFDB_CLASSES: it is no slab. */
+static __noinline int run_close_slab(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 page = ctx->args[1];
+
+	if (ctx->args[2])
+		return slab_close(page);
+	slab_reopen(page);
+	return BPFDB_OK;
+}
+
 /* ctx: first page, number of pages. Merges index pages that are nearly empty
  * with their buddies. Returns how many were retired; user space lets a grace
  * period go by and calls run_release(). */

@@ -7,6 +7,7 @@
 #define BPFDB_DRIVER_RUN_BPF_H
 
 #include "../operators/depends.bpf.h"
+#include "../operators/evict.bpf.h"
 #include "../operators/locks.bpf.h"
 #include "../operators/maintenance.bpf.h"
 #include "../operators/watch.bpf.h"
@@ -159,6 +160,15 @@ static __always_inline int run_watch(struct bpfdb_session *s, u32 buffer, u32 of
 	if (!out || room < sizeof(token))
 		return BPFDB_BAD_REQUEST;
 	*out = token;
+	return status;
+}
+
+static __always_inline int run_access(struct bpfdb_session *s, struct bpfdb_request *request)
+{
+	u64 meta = 0;
+	int status = bpfdb_access(s, request->large, &meta);
+
+	request->offset = meta;
 	return status;
 }
 

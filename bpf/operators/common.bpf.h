@@ -129,12 +129,16 @@ static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cel
 	return BPFDB_OK;
 }
 
-/* An Error in a read-write transaction fails it; but for SESSION_BUSY, by which nothing was done:
- * somebody else is inside, and the request is tried again. */
+/*
+ * An Error in a read-write transaction fails it; but for SESSION_BUSY, by which nothing was done:
+ * somebody else is inside, and the request is tried again. So is MEMORY_PENDING in a transaction that
+ * is patient.
+ */
 static __always_inline int txn_result(struct bpfdb_session *s, int status)
 {
 	if (status >= BPFDB_FIRST_ERROR && status != BPFDB_SESSION_BUSY &&
-	    status != BPFDB_WRONG_TYPE && s->state == BPFDB_TXN_WRITE) {
+	    status != BPFDB_WRONG_TYPE && s->state == BPFDB_TXN_WRITE &&
+	    !(status == BPFDB_MEMORY_PENDING && s->patient)) {
 		s->state = BPFDB_TXN_FAILED;
 		s->failure = status;
 	}

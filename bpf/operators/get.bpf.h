@@ -19,7 +19,10 @@ static __always_inline int get_unlocked(struct bpfdb_session *s, u64 snapshot)
 	u64 address, header;
 	int status = record_find(s, &cell, &address, &header);
 
-	return status == BPFDB_OK ? read_visible(s, cell, address, header, snapshot) : status;
+	if (status != BPFDB_OK)
+		return status;
+	access_note(s, cell);
+	return read_visible(s, cell, address, header, snapshot);
 }
 
 /* Until no writer is faster. A subprogram of its own, as is everything that GET
@@ -78,6 +81,7 @@ __noinline int get_locked(struct bpfdb_session *s NONNULL, u32 mode)
 	}
 	if (status != BPFDB_OK)
 		return status;
+	access_note(s, cell);
 	status = mode == BPFDB_LOCK_SHARED ? lock_shared(s, cell, address, &header)
 					   : lock_exclusive(s, cell, address, &header, &number);
 	if (status != BPFDB_OK)
@@ -179,6 +183,17 @@ __noinline enum bpfdb_status bpfdb_peek(struct bpfdb_session *s NONNULL)
 		of_any_ = (call);                                                                  \
 		(s)->value_type = BPFDB_TYPE_STRING;                                               \
 		of_any_;                                                                           \
+	})
+
+/* The outcome of `call`, whose look-ups are no accesses. */
+#define UNTRACKED(s, call)                                                                         \
+	({                                                                                         \
+		u32 untracked_ = (s)->untracked;                                                   \
+		enum bpfdb_status outcome_;                                                        \
+		(s)->untracked = 1;                                                                \
+		outcome_ = (call);                                                                 \
+		(s)->untracked = untracked_;                                                       \
+		outcome_;                                                                          \
 	})
 
 __noinline enum bpfdb_status bpfdb_get_for_update(struct bpfdb_session *s NONNULL)

@@ -294,6 +294,9 @@ __noinline int set_locked(struct bpfdb_session *s NONNULL)
 	}
 	if (status != BPFDB_OK)
 		return status;
+	/* Who has it locked has noted the access before. */
+	if (!header_is_mine(s, header))
+		access_note(s, cell);
 	status = lock_exclusive(s, cell, address, &header, &number);
 	if (status != BPFDB_OK)
 		return status;
@@ -457,18 +460,15 @@ static __always_inline bool auto_has_no_value(struct bpfdb_session *s, struct bp
 	       header_same_content(LOAD_AFTER(cell->header), header);
 }
 
-/* One attempt without a transaction on a record that is there. NOT_FOUND: there is none.
- * FOUND tells DELETE that there was a value. */
-static __always_inline int auto_replace(struct bpfdb_session *s)
+/* One attempt without a transaction on the record that was found with this header. FOUND tells
+ * DELETE that there was a value. */
+static __always_inline int auto_replace_found(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					      u64 address, u64 header)
 {
 	bool deletes = s->value_len == BPFDB_ABSENT;
-	struct bpfdb_cell *cell = NULL;
 	struct leftovers left;
-	u64 address = 0, header;
-	int status = record_find(s, &cell, &address, &header);
+	int status;
 
-	if (status != BPFDB_OK)
-		return status;
 	if (deletes && auto_has_no_value(s, cell, header))
 		return BPFDB_NOT_FOUND;
 	/* Needed soon, and not to be had in a latched section. */
@@ -488,6 +488,19 @@ static __always_inline int auto_replace(struct bpfdb_session *s)
 	preempt_on();
 	leftovers_free(&left);
 	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;
+}
+
+/* The same on a record that is there. NOT_FOUND: there is none. */
+static __always_inline int auto_replace(struct bpfdb_session *s)
+{
+	struct bpfdb_cell *cell = NULL;
+	u64 address = 0, header;
+	int status = record_find(s, &cell, &address, &header);
+
+	if (status != BPFDB_OK)
+		return status;
+	access_note(s, cell);
+	return auto_replace_found(s, cell, address, header);
 }
 
 static __always_inline int set_in_transaction(struct bpfdb_session *s)

@@ -35,6 +35,7 @@ static __always_inline int begin(struct bpfdb_session *s, u32 state)
 	if (status != BPFDB_OK)
 		return status;
 	s->interactive = 0;
+	s->patient = 0;
 	s->state = state;
 	return BPFDB_OK;
 }
@@ -336,6 +337,7 @@ static __always_inline int session_take(u32 kind, u32 holder)
 	s->expires = 0;
 	s->unlogged = 0;
 	s->keeps_depends = 0;
+	s->untracked = 0;
 	s->depends = 0;
 	s->opened += BPFDB_SESSION_OPENING;
 	/* Last: from here on the reaper looks at it. */

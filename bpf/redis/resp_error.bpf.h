@@ -139,6 +139,14 @@ static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct co
 	return DONE;
 }
 
+/* Lately there was nothing to evict: the daemon looks again. And while pages of the index come and go,
+ * one may be crowded for a moment. */
+static __always_inline bool is_to_evict(u32 status)
+{
+	return (status == BPFDB_OUT_OF_MEMORY || status == BPFDB_INDEX_CROWDED) &&
+	       LOAD(engine.eviction);
+}
+
 /* The reply to an Error of a statement; PASS_TO_DAEMON if that is the daemon's. */
 __noinline enum result reply_error(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL, u32 status)
@@ -152,9 +160,9 @@ __noinline enum result reply_error(struct sk_msg_md *m, struct context *c NONNUL
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
 	 * memory, for another processor that was interrupted in an operator or in the
 	 * reaper, or for the end of snapshots. */
-	if (!failed && (status == BPFDB_MEMORY_PENDING || BPFDB_REFUSED_BY_LOG(status) ||
-			status == BPFDB_CONFLICT || status == BPFDB_VERSIONS_FULL ||
-			status == BPFDB_SESSION_BUSY))
+	if (!failed && (status == BPFDB_MEMORY_PENDING || is_to_evict(status) ||
+			BPFDB_REFUSED_BY_LOG(status) || status == BPFDB_CONFLICT ||
+			status == BPFDB_VERSIONS_FULL || status == BPFDB_SESSION_BUSY))
 		return PASS_TO_DAEMON;
 	if (status == BPFDB_CONFLICT)
 		return reply_conflict(m, c, s);

@@ -6,6 +6,7 @@
 #ifndef BPFDB_INDEX_WRITE_BPF_H
 #define BPFDB_INDEX_WRITE_BPF_H
 
+#include "access.bpf.h"
 #include "index_read.bpf.h"
 
 /* What replaces a header when its content changed: new flags and field. */
@@ -219,7 +220,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	cell->key[0] = key_slot ?: s->key[0];
 	cell->key[1] = key_slot ? s->hash : s->key[1];
 	cell->head.stamp = (u64)s->key_len << BPFDB_STAMP_BITS;
-	cell->head.meta = BPFDB_ABSENT;
+	cell->head.meta = BPFDB_ABSENT | access_word_first();
 	header = LOAD(cell->header);
 	STORE_RELEASE(cell->header, header_next(header, BPFDB_CELL_USED | flags));
 	/* Atomic: a record that is inserted PENDING must be found by every snapshot

@@ -116,6 +116,30 @@ __noinline int reclaim_from_class(u32 class, u32 depth)
 	return r.found;
 }
 
+/* From now on no slot is taken from this slab; its class, or BPFDB_CLASSES if it is none. */
+static __always_inline u32 slab_close(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+	u32 class = slab ? LOAD(slab->class_) : BPFDB_CLASSES;
+
+	if (!slab || class >= BPFDB_CLASSES)
+		return BPFDB_CLASSES;
+	STORE(slab->closing, 1);
+	return class;
+}
+
+/* The end of that: if it has free slots, they are found again. */
+static __always_inline void slab_reopen(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	if (!slab || !LOAD(slab->closing))
+		return;
+	STORE(slab->closing, 0);
+	if (slab_free_slots(LOAD_ACQUIRE(slab->word)))
+		slab_list(page, slab);
+}
+
 /* Slabs looked at in each class when an allocation finds every page taken;
  * user space has the programs look at all of them (bpfdb_reclaim). */
 #define RECLAIM_DEPTH 32

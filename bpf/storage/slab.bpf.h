@@ -14,7 +14,9 @@
  *     a CAS on that word has taken a slot of that class.
  *  4. A slot is taken from its slab, and so keeps the page, while it is the spare
  *     of a shard: freed there, not yet in the slab's list.
- *  5. Nothing here waits: a program may interrupt another at any instruction,
+ *  5. From a slab that is closing no slot is taken. It may be in no list (against 2) until its last
+ *     slot is freed, which lists it for a reclaim, or slab_reopen().
+ *  6. Nothing here waits: a program may interrupt another at any instruction,
  *     and the interrupted one's CAS fails and is tried again.
  *
  * A freed slot may still be read by a program that found it earlier. Such
@@ -286,10 +288,12 @@ static __always_inline u32 page_take(enum purpose purpose)
 }
 
 /* Why there was no page: the limit, or memory that is still to be added, or to be
- * given back. */
+ * given back, by the evictor too. */
 static __always_inline int no_memory(void)
 {
 	if (LOAD(engine.segments.value) < LOAD(engine.segments_limit.value))
+		return BPFDB_MEMORY_PENDING;
+	if (LOAD(engine.eviction) == BPFDB_EVICTION_ON)
 		return BPFDB_MEMORY_PENDING;
 	/* Somebody else is giving back what a large value had, or what snapshots kept, or
 	 * will, when the log is on the disk. */
@@ -335,13 +339,14 @@ static __always_inline u32 slab_create(u32 class, enum purpose purpose)
 		return 0;
 	slab_carve(page, class);
 	STORE(slab->listed, 0);
+	STORE(slab->closing, 0);
 	STORE(slab->class_, (u8) class);
 	STORE_RELEASE(slab->word, slab_word(0, class_capacity(class), LOAD(slab->word)));
 	ADD(&class_at(class)->slabs, 1);
 	return page;
 }
 
-/* Pops a slot of slab `page`; 0 if it has none or is of another class now. */
+/* Pops a slot of slab `page`; 0 if it has none, is of another class now, or closing. */
 static __always_inline u64 slab_pop(u32 page, u32 class)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
@@ -356,7 +361,7 @@ static __always_inline u64 slab_pop(u32 page, u32 class)
 		u64 address = ((u64)page << BPFDB_PAGE_BITS) + head * BPFDB_GRAIN;
 		u64 *slot;
 
-		if (!free || LOAD(slab->class_) != class)
+		if (!free || LOAD(slab->class_) != class || LOAD(slab->closing))
 			return 0;
 		slot = bpfdb_at(address);
 		if (!slot)
@@ -481,7 +486,7 @@ static __always_inline int slot_return(u64 address, u64 *spares)
 	class = LOAD(slab->class_);
 	if (class >= BPFDB_CLASSES)
 		return BPFDB_CORRUPT;
-	if (spares && likely(spare_keep(spares, class, address)))
+	if (spares && likely(!LOAD(slab->closing)) && likely(spare_keep(spares, class, address)))
 		return BPFDB_OK;
 	repeat(i, BPFDB_READ_TRIES)
 	{

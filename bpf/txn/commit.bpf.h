@@ -162,14 +162,14 @@ static __always_inline bool head_preserve(struct bpfdb_session *s, struct bpfdb_
 static __always_inline void head_replace(struct bpfdb_cell *cell, const struct bpfdb_lock *lock,
 					 u64 flags, u64 stamp)
 {
-	u64 link = flags & BPFDB_CELL_AUX ? cell_link(cell) : 0;
+	u64 kept = meta_kept(LOAD(cell->head.meta), flags & BPFDB_CELL_AUX);
 
 	cell_set_header(cell, flags | BPFDB_CELL_REPLACING);
 	/* Each after the header: who reads one of them finds that changed. */
 	STORE_RELEASE(cell->head.stamp, (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp);
 	STORE_RELEASE(cell->head.data[0], lock->data[0]);
 	STORE_RELEASE(cell->head.data[1], lock->data[1]);
-	cell_set_meta(cell, link, lock->meta & BPFDB_FORM_MASK);
+	STORE_RELEASE(cell->head.meta, kept | (lock->meta & BPFDB_FORM_MASK));
 }
 
 /* Must the head be kept when a version of timestamp `stamp` replaces it? Asked after

@@ -40,6 +40,7 @@ static __always_inline u64 cell_link(const struct bpfdb_cell *cell)
 	return (LOAD(cell->head.meta) >> BPFDB_FORM_BITS) * BPFDB_GRAIN;
 }
 
+/* Its access word goes. */
 static __always_inline void cell_set_meta(struct bpfdb_cell *cell, u64 link, u32 form)
 {
 	STORE_RELEASE(cell->head.meta, link / BPFDB_GRAIN << BPFDB_FORM_BITS | form);
@@ -300,11 +301,14 @@ static __always_inline struct bpfdb_aux *cell_aux_attach(struct bpfdb_session *s
 static __always_inline u64 cell_aux_detach_empty(struct bpfdb_cell *cell)
 {
 	struct bpfdb_aux *aux = aux_of(cell, LOAD(cell->header));
+	u64 link = cell_link(cell);
 
 	if (!aux || aux->used)
 		return 0;
 	cell_set_header(cell, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1) & ~BPFDB_CELL_AUX);
-	return cell_link(cell);
+	/* After the header: who still reads the link finds that changed. */
+	cell_set_meta(cell, 0, version_form(&cell->head));
+	return link;
 }
 
 /* Rounds of the sweeper until it has visited every record: one may be half done. */
@@ -320,6 +324,16 @@ struct leftovers {
 	u64 aux;   /* 0: none */
 	u64 empty; /* address of the record if nothing is left of it; else 0 */
 };
+
+/* The link to an aux block that the record has no more, and that is not free yet, makes room for an
+ * access word; unless the head was written since. */
+static __always_inline void link_forget(struct bpfdb_cell *cell, u64 link)
+{
+	u64 meta = LOAD(cell->head.meta);
+
+	if (meta >> BPFDB_FORM_BITS == link / BPFDB_GRAIN)
+		CAS(&cell->head.meta, meta, meta & BPFDB_FORM_MASK);
+}
 
 /*
  * Drops entry `i` of the version array of the record that has *header, which goes
@@ -352,8 +366,10 @@ static __always_inline bool version_drop(struct bpfdb_cell *cell, u64 *header, u
 	if (!aux)
 		return false;
 	version_dispose(form, data);
-	if (emptied)
+	if (emptied) {
+		link_forget(cell, emptied);
 		bpfdb_slot_free(emptied);
+	}
 	return true;
 }
 

@@ -20,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 19
+#define BPFDB_ABI_VERSION 20
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -36,7 +36,8 @@ _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
  * A version is 32 bytes of a cell (the head: the newest committed one), of an
  * aux block (history), or of a lock (pending).
  *   stamp: commit timestamp (54 bits) | key length (10 bits; in the head only)
- *   meta:  link to the aux block in grains (40 bits; head only) | form (24)
+ *   meta:  link to the aux block in grains, or the record's access word (40 bits; head only)
+ *          | form (24)
  *   form:  see form.h
  *   data:  a string if length <= BPFDB_INLINE_MAX, else data[0] = the value's address
  *   data with BPFDB_EXPIRES: a string if length <= BPFDB_INLINE_EXPIRING_MAX,
@@ -48,6 +49,38 @@ struct bpfdb_version {
 	__u64 stamp;
 	__u64 meta;
 	__u64 data[2];
+};
+
+/*
+ * meta of a head whose record has no aux block: its access word, or no word (all bits zero).
+ *   LRU: bit 63 | when it was used, in units of 2^BPFDB_ACCESS_UNIT_BITS ns (38 bits)
+ *   LFU: bit 63 | bit 62 | minutes (30 bits) | counter (8 bits)
+ * A link has bit 63 clear. bpf/storage/access.bpf.h writes words.
+ */
+#define BPFDB_ACCESS_WORD (1ULL << 63)
+#define BPFDB_ACCESS_LFU (1ULL << 62)
+#define BPFDB_ACCESS_UNIT_BITS 24
+#define BPFDB_ACCESS_TIME_MASK ((1ULL << 38) - 1)
+#define BPFDB_ACCESS_COUNTER_MASK 0xffULL
+#define BPFDB_ACCESS_MINUTE_SHIFT (BPFDB_FORM_BITS + 8)
+#define BPFDB_ACCESS_MINUTE_MASK ((1ULL << 30) - 1)
+/* Nanoseconds. */
+#define BPFDB_ACCESS_MINUTE 60000000000ULL
+/* The counter of a record that is new: as in Redis, so that it is not evicted at once. */
+#define BPFDB_ACCESS_FREQUENCY_FIRST 5
+
+/* What the engine notes of accesses. */
+enum bpfdb_tracking {
+	BPFDB_TRACKING_OFF = 0,
+	BPFDB_TRACKING_LRU = 1,
+	BPFDB_TRACKING_LFU = 2,
+};
+
+/* What becomes of a write that finds no memory at the limit. */
+enum bpfdb_eviction {
+	BPFDB_EVICTION_OFF = 0,      /* OUT_OF_MEMORY */
+	BPFDB_EVICTION_ON = 1,      /* MEMORY_PENDING: records are evicted */
+	BPFDB_EVICTION_HOPELESS = 2, /* OUT_OF_MEMORY: there were no victims lately */
 };
 
 /* With a log, writes of a hot key advance the clock: 57 years at ten millions a second. */
@@ -144,7 +177,7 @@ struct bpfdb_slab {
 	__u8 level;    /* index page: directory bits that it answers for */
 	__u8 unlisted; /* index page: the directory does not name it yet, because the
 			* split that made it is unfinished: BPFDB_UNLISTED */
-	__u8 reserved;
+	__u8 closing; /* 1: no slot is taken from it, because its records are being evicted */
 	__u32 prefix; /* index page: the directory bits themselves */
 } BPFDB_LINES; /* pages that follow each other are of different processors */
 
@@ -315,6 +348,11 @@ struct bpfdb_session {
 	/* 1: a client's BEGIN has opened the transaction, which lasts as long as the client likes.
 	 * 0: the program that has begun it also ends it. */
 	__u32 interactive;
+	/* 1: its look-ups are no accesses. */
+	__u32 untracked;
+	/* 1: MEMORY_PENDING does not fail the transaction that is open: its client's statements are
+	 * tried again, each from its beginning. */
+	__u32 patient;
 
 	/* Of a transaction with far locks: bpf/txn/far.bpf.h. */
 	__u32 lock_pages; /* pages of locks that it has */
@@ -329,7 +367,7 @@ struct bpfdb_session {
 	__u32 on_ok;
 	__u32 on_error;
 	__u8 pad[512 - 2 * sizeof(__u64) -
-		 8 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
+		 10 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -394,6 +432,29 @@ struct bpfdb_scan {
 	__u64 cursor; /* in and out; 0 begins, and says that all was visited */
 	__u32 keys; /* in: enough of them; out: how many follow */
 	__u32 buckets; /* in: to be visited at most; out: were visited */
+};
+
+/* A step of the hand that looks for victims, at the beginning of the io buffer. What it found
+ * follows, each a struct bpfdb_sampled and its stored key, padded to 8. */
+struct bpfdb_sample {
+	__u64 cursor; /* in and out: page << BPFDB_CELL_BITS | cell */
+	__u32 wanted; /* in: records after which it stops; out: how many follow */
+	__u32 pages; /* in: pages that it looks at, at most */
+	__u32 which; /* in: BPFDB_SAMPLE_ */
+	__u32 ended; /* out: 1: it has passed the last page, and goes on at the first one */
+};
+
+/* Only records with an expiry; only those of which something lies in a slab that is closing. */
+#define BPFDB_SAMPLE_EXPIRING 1
+#define BPFDB_SAMPLE_CLOSING 2
+
+struct bpfdb_sampled {
+	__u64 header; /* of the cell: what EVICT compares */
+	__u64 meta; /* of the head, the same */
+	__u64 expires; /* 0: never */
+	__u64 len; /* bytes of the value */
+	__u32 key_len;
+	__u32 reserved;
 };
 
 /* Request buffer of one user-space session (map `io`, mapped by user space). */
@@ -604,6 +665,11 @@ struct bpfdb_engine {
 	__u64 identity; /* random; no other engine has it */
 	__u64 layout; /* BPFDB_LAYOUT of the object that created the engine */
 	__u64 constants; /* digest of its configuration */
+	/* User space writes these at any time. */
+	__u32 tracking; /* enum bpfdb_tracking */
+	__u32 eviction; /* enum bpfdb_eviction */
+	__u32 lfu_log_factor;
+	__u32 lfu_decay; /* minutes in which a counter loses one; 0: it loses none */
 	struct bpfdb_line clock; /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_snapshots snapshots;
@@ -694,6 +760,7 @@ struct bpfdb_counters {
 	__u64 snapshots_revoked; /* ended because they were old and in the way */
 	__u64 records_swept;
 	__u64 records_expired; /* removed by the sweeper because their time was over */
+	__u64 records_evicted;
 	__u64 sessions_reaped;
 	__u64 front_end[BPFDB_FRONT_END_COUNTERS]; /* struct bpfdb_redis_counters */
 };

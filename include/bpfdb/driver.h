@@ -24,6 +24,8 @@
 	X(LOG_RELEASE, run_log_release(ctx))                                                       \
 	X(PRESIZE, run_presize(ctx))                                                               \
 	X(SPLIT_ANYWAY, run_split_anyway(ctx))                                                     \
+	X(SAMPLE, run_sample(ctx))                                                                 \
+	X(CLOSE_SLAB, run_close_slab(ctx))                                                         \
 	X(SWEEP, run_sweep(ctx))                                                                   \
 	X(REAP, run_reap())                                                                        \
 	X(RECLAIM, run_reclaim(ctx))                                                               \

@@ -41,7 +41,7 @@
 	X(slab, class_)                                                                            \
 	X(slab, level)                                                                             \
 	X(slab, unlisted)                                                                          \
-	X(slab, reserved)                                                                          \
+	X(slab, closing)                                                                           \
 	X(slab, prefix)                                                                            \
 	X(lock, hash)                                                                              \
 	X(lock, key)                                                                               \
@@ -101,6 +101,8 @@
 	X(session, keeps_depends)                                                                  \
 	X(session, depends)                                                                        \
 	X(session, interactive)                                                                    \
+	X(session, untracked)                                                                      \
+	X(session, patient)                                                                        \
 	X(session, lock_pages)                                                                     \
 	X(session, lock_lists)                                                                     \
 	X(session, release_next)                                                                   \
@@ -157,6 +159,10 @@
 	X(engine, identity)                                                                        \
 	X(engine, layout)                                                                          \
 	X(engine, constants)                                                                       \
+	X(engine, tracking)                                                                        \
+	X(engine, eviction)                                                                        \
+	X(engine, lfu_log_factor)                                                                  \
+	X(engine, lfu_decay)                                                                       \
 	X(engine, clock)                                                                           \
 	X(engine, now)                                                                             \
 	X(engine, snapshots)                                                                       \
@@ -219,6 +225,7 @@
 	X(counters, snapshots_revoked)                                                             \
 	X(counters, records_swept)                                                                 \
 	X(counters, records_expired)                                                               \
+	X(counters, records_evicted)                                                               \
 	X(counters, sessions_reaped)                                                               \
 	X(counters, front_end)                                                                     \
 	X(spares, slots)                                                                           \

@@ -24,7 +24,8 @@
 	X(GET_FOR_UPDATE, run_get(s, run, offset, room, request_type(request->operation), true))
 
 /* SETTLE: another step of what COMMIT or ROLLBACK has left to be done; MEMORY_PENDING: there is
- * more. HASH: of the key, in the session, for bpfdb_run_lock. LARGE_: the next bytes of the large value that a SET is to take; some bytes of the one
+ * more. EVICT: struct bpfdb_sampled has what `large` and `offset` are, header and meta. ACCESS: of the key;
+ * `offset` becomes its meta, `large` its access word, if not 0. HASH: of the key, in the session, for bpfdb_run_lock. LARGE_: the next bytes of the large value that a SET is to take; some bytes of the one
  * that a GET found; the value of a key, if it is large, to be taken by a SET of another
  * key or time. See struct bpfdb_request. */
 #define BPFDB_UNCOUNTED_OPERATOR_LIST(X)                                                           \
@@ -33,6 +34,8 @@
 	X(LARGE_READ, large_read(s, run->io, run->offset))                                         \
 	X(LARGE_SHARE, run_share(s, run))                                                          \
 	X(HASH, bpfdb_hash(s))                                                                     \
+	X(EVICT, bpfdb_evict(s, request->large, request->offset))                                  \
+	X(ACCESS, run_access(s, request))                                                          \
 	X(SETTLE, bpfdb_settle(s))
 
 #define BPFDB_OPERATION_NUMBER(name, call) BPFDB_OP_##name,

@@ -114,7 +114,7 @@ __noinline enum result command_ttl(struct sk_msg_md *m, struct context *c NONNUL
 	result = key_alone(c, s);
 	if (result != DONE)
 		return result;
-	status = OF_ANY_TYPE(s, bpfdb_get(s));
+	status = UNTRACKED(s, OF_ANY_TYPE(s, bpfdb_get(s)));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	time = TIME_OF_NOTHING;

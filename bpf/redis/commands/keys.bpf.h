@@ -60,15 +60,19 @@ __noinline enum result command_exists(struct sk_msg_md *m, struct context *c NON
 	bool own = short_needed(s) && c->argc > 1;
 	enum result result;
 	enum bpfdb_status status;
+	u32 untracked;
 
 	if (!c->argc)
 		return PASS_TO_DAEMON;
 	result = args_check(c, c->argc, 1);
 	if (result != DONE)
 		return result;
+	untracked = s->untracked;
+	s->untracked = c->own.command != BPFDB_COMMAND_TOUCH;
 	status = short_begin(s, own, SHORT_READ);
 	if (status == BPFDB_OK)
 		status = short_end(s, own, keys_each(c, s, false));
+	s->untracked = untracked;
 	c->at = c->end;
 	room_until(c, c->request);
 	if (status >= BPFDB_FIRST_ERROR)
@@ -85,7 +89,7 @@ __noinline enum result command_type(struct sk_msg_md *m, struct context *c NONNU
 
 	if (result != DONE)
 		return result;
-	status = bpfdb_get(s);
+	status = UNTRACKED(s, bpfdb_get(s));
 	/* The daemon has the names of other types. */
 	if (status == BPFDB_WRONG_TYPE)
 		return PASS_TO_DAEMON;

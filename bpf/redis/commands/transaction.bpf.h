@@ -30,7 +30,15 @@ static __always_inline bool word_next(struct context *c, u64 word, u32 len)
 
 static __always_inline enum bpfdb_status begin_kind(struct bpfdb_session *s, bool read_only)
 {
-	return read_only ? bpfdb_begin_read_only(s) : bpfdb_begin_interactive(s);
+	enum bpfdb_status status;
+
+	if (read_only)
+		return bpfdb_begin_read_only(s);
+	status = bpfdb_begin_interactive(s);
+	/* The daemon tries a statement again. */
+	if (status == BPFDB_OK)
+		s->patient = 1;
+	return status;
 }
 
 __noinline enum result command_begin(struct sk_msg_md *m, struct context *c NONNULL,

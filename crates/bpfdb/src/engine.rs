@@ -61,7 +61,7 @@ pub(crate) struct Inner {
 pub(crate) struct Owned {
     // First, so that its thread has ended when the claim does.
     _memory_thread: MemoryThread,
-    shrinker: Arc<Shrinker>,
+    pub(crate) shrinker: Arc<Shrinker>,
     /// To the folder, once the engine is pinned.
     claim: Mutex<Option<Claim>>,
 }

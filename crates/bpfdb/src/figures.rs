@@ -154,6 +154,7 @@ impl Stats {
             ("snapshots_revoked", c.snapshots_revoked, "Read-only transactions ended because they were old and in the way"),
             ("records_swept", c.records_swept, "Deleted records taken out of the index"),
             ("records_expired", c.records_expired, "Expired records taken out of the index"),
+            ("records_evicted", c.records_evicted, "Records deleted because memory was full"),
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),

@@ -48,6 +48,7 @@ mod stats;
 mod status;
 mod time;
 mod value_type;
+mod victims;
 
 pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
@@ -73,3 +74,6 @@ pub use session::{
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;
 pub use value_type::ValueType;
+pub use victims::{
+    Access, Evicted, Hand, MemoryMissing, Sample, Sampled, Shortage, Tracking, Victim,
+};

@@ -227,6 +227,41 @@ impl Session {
         self.writes
     }
 
+    /// The `meta` of the record that an ACCESS has found.
+    pub(crate) fn read_access(&mut self, operation: &Operation<'_>) -> Result<Option<u64>, Status> {
+        let (status, place) = self.single_at(operation)?;
+        // SAFETY: as in link().
+        let meta = unsafe { (&raw const (*self.request(place)).offset).read_unaligned() };
+        Ok((status == Status::Found).then_some(meta))
+    }
+
+    /// Whether its look-ups count as accesses ([`crate::Tracking`]); at first they do.
+    pub fn set_untracked(&mut self, untracked: bool) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.own_state()).untracked).write_volatile(untracked.into()) };
+    }
+
+    /// Does `work` with look-ups that count as accesses, or do not, whatever they do else.
+    pub fn tracked<T>(&mut self, tracked: bool, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.is_untracked();
+        self.set_untracked(!tracked);
+        let result = work(self);
+        self.set_untracked(before);
+        result
+    }
+
+    pub fn is_untracked(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.own_state()).untracked).read_volatile() != 0 }
+    }
+
+    /// [`Status::MemoryPending`] does not fail the transaction that was just begun: the caller tries
+    /// each operation again, or ends the transaction.
+    pub fn be_patient(&mut self) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.own_state()).patient).write_volatile(1) };
+    }
+
     /// Number of the session in the engine.
     pub fn index(&self) -> u32 {
         self.index
@@ -708,8 +743,8 @@ impl Session {
             next: 0,
             value_room: place.room as u32,
             expires: operation.expires(),
-            large: 0,
-            offset: 0,
+            large: operation.words().0,
+            offset: operation.words().1,
         };
         // SAFETY: `end` is inside the buffer and its pad: checked above; at
         // offset 0 a header, the longest key and the longest value fit.

@@ -34,6 +34,8 @@ pub(crate) struct Memory {
     /// Room for large values: the most bytes that one of them needs.
     room: Chore,
     room_bytes: AtomicU64,
+    /// The same for who evicts.
+    room_wanted: AtomicU64,
     sweep: Chore,
     /// The memory thread, if this process owns the engine.
     thread: OnceLock<Thread>,
@@ -56,6 +58,7 @@ impl Memory {
             clock,
             room: Chore::default(),
             room_bytes: AtomicU64::new(0),
+            room_wanted: AtomicU64::new(0),
             sweep: Chore::default(),
             thread: OnceLock::new(),
         })
@@ -108,9 +111,17 @@ impl Memory {
     /// whatever does not need them; the number for [`Memory::was_room_made`].
     pub(crate) fn ask_for_room(&self, bytes: u64) -> u64 {
         self.room_bytes.fetch_max(bytes, Ordering::AcqRel);
+        // What would not fit even if all else went is wanted in vain.
+        if pages_of(bytes) <= self.data_pages().0 {
+            self.room_wanted.fetch_max(bytes, Ordering::AcqRel);
+        }
         let number = self.room.ask();
         self.wake_thread();
         number
+    }
+
+    pub(crate) fn take_room_wanted(&self) -> u64 {
+        self.room_wanted.swap(0, Ordering::AcqRel)
     }
 
     /// Has it done what it can?
@@ -219,6 +230,13 @@ impl Memory {
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         let limit = self.limit() * PAGES_PER_SEGMENT;
         limit >= self.pages_used() + reserve_of(limit) + pages_of(bytes)
+    }
+
+    /// Pages that data may take in all, and how many of them it may still take.
+    pub(crate) fn data_pages(&self) -> (u64, u64) {
+        let limit = self.limit() * PAGES_PER_SEGMENT;
+        let all = limit.saturating_sub(reserve_of(limit));
+        (all, all.saturating_sub(self.pages_used()))
     }
 
     /// Would it find them now, without more memory being added?

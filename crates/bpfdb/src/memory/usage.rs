@@ -64,6 +64,13 @@ impl Class {
     }
 }
 
+/// Bytes in use of a page of slots.
+pub(crate) fn bytes_used(slab: &abi::bpfdb_slab) -> u64 {
+    let class = Class::numbered(slab.class_.into());
+    let free = slab.word >> abi::BPFDB_SLAB_FREE_SHIFT & abi::BPFDB_SLAB_FREE_MASK;
+    class.capacity().saturating_sub(free) * u64::from(class.size)
+}
+
 /// Of one moment only if the engine is quiet.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
@@ -137,6 +144,18 @@ impl Usage {
     pub(crate) fn memory_used(&self) -> u64 {
         let slots: u64 = self.classes.iter().map(Class::memory_used).sum();
         slots + self.index_used
+    }
+
+    /// Bytes that each class should have free, one for `share` that it uses, and has not, beyond what
+    /// so many free pages would give.
+    pub(crate) fn missing(&self, pages_left: u64, share: u64) -> u64 {
+        let of = |class: &Class| {
+            let all = class.pages * PAGE;
+            let used = class.memory_used();
+            (used / share).saturating_sub(all.saturating_sub(used))
+        };
+        let missing: u64 = self.classes.iter().map(of).sum();
+        missing.saturating_sub(pages_left * PAGE)
     }
 
     /// Pages that could be given back.

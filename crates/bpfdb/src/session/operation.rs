@@ -30,6 +30,10 @@ pub enum Operation<'a> {
     Hash(&'a [u8]),
     /// See [`Session::settle`].
     Settle,
+    /// See [`Session::evict`]: header and `meta` of the record as it was sampled.
+    Evict(&'a [u8], u64, u64),
+    /// See [`Session::access_of`]; not 0: the access word that the record gets.
+    Access(&'a [u8], u64),
 }
 
 impl<'a> Operation<'a> {
@@ -49,6 +53,8 @@ impl<'a> Operation<'a> {
             Self::Watch(_) => abi::BPFDB_OP_WATCH,
             Self::Hash(_) => abi::BPFDB_OP_HASH,
             Self::Settle => abi::BPFDB_OP_SETTLE,
+            Self::Evict(..) => abi::BPFDB_OP_EVICT,
+            Self::Access(..) => abi::BPFDB_OP_ACCESS,
         }
     }
 
@@ -57,6 +63,7 @@ impl<'a> Operation<'a> {
             Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) => key,
             Self::GetAny(key) | Self::GetAnyForUpdate(key) => key,
             Self::Watch(key) | Self::Hash(key) => key,
+            Self::Evict(key, ..) | Self::Access(key, _) => key,
             Self::Set(key, _) | Self::SetEntry(key, ..) | Self::SetTyped(key, ..) => key,
             _ => &[],
         }
@@ -75,6 +82,15 @@ impl<'a> Operation<'a> {
         match self {
             Self::SetEntry(.., Some(time)) | Self::SetTyped(.., Some(time)) => (*time).max(1),
             _ => 0,
+        }
+    }
+
+    /// What stands in the places of a large value.
+    pub(super) fn words(&self) -> (u64, u64) {
+        match self {
+            Self::Evict(_, header, meta) => (*header, *meta),
+            Self::Access(_, word) => (*word, 0),
+            _ => (0, 0),
         }
     }
 

@@ -25,7 +25,20 @@ unsafe impl Step for abi::bpfdb_scan {
     const CALL: u32 = abi::BPFDB_DRIVER_SCAN;
 }
 
+// SAFETY: numbers only.
+unsafe impl Step for abi::bpfdb_sample {
+    const CALL: u32 = abi::BPFDB_DRIVER_SAMPLE;
+}
+
 impl Session {
+    /// A step of the hand that looks for victims: its reply, with these behind it in the buffer.
+    pub(crate) fn run_sample(
+        &mut self,
+        request: abi::bpfdb_sample,
+    ) -> Result<abi::bpfdb_sample, Status> {
+        self.walk(request)
+    }
+
     /// A step of a checkpoint's pass: its reply, with what it found behind it in the buffer.
     pub(crate) fn run_checkpoint(
         &mut self,

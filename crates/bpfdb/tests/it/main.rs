@@ -28,4 +28,5 @@ mod session_open;
 mod stacks;
 mod units;
 mod value_types;
+mod victims;
 mod watch;

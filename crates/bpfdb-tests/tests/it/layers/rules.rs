@@ -117,7 +117,7 @@ pub(super) const CRATES: &[Crate] = &[
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
         "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",
-        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "checkpoint", "locks",
+        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "victims", "checkpoint", "locks",
     ]),
     of("bpfdb-log", &[
         "format/layout", "format/form", "disk", "format/moment", "error", "disk/buffer", "format/segment",
@@ -150,7 +150,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-server", &[
         "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
         "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures",
-        "kernel/waiting", "stats",
+        "kernel/waiting", "stats", "eviction",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[

@@ -1,0 +1,481 @@
+//! Which records are used, and which may go: access words, and the hand that samples victims
+//! (docs/decisions/0032-eviction.md). `bpf/storage/access.bpf.h` says what is noted when.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::memory::usage::{self, Usage};
+use crate::session::{Operation, Session};
+use crate::{Status, ValueType, abi};
+
+/// Bytes of what precedes the key of a sampled record.
+const SAMPLED: usize = size_of::<abi::bpfdb_sampled>();
+/// Records of one call of [`Session::evict`], so that they fit the buffer and hold up nobody.
+const EVICTED_AT_ONCE: usize = 256;
+const INLINE_MAX: u64 = abi::BPFDB_INLINE_MAX as u64;
+const CELL: u64 = abi::BPFDB_CELL_SIZE as u64;
+/// The largest classes of slots: halves and pages of large values, which no record names.
+const PIECES: u32 = 2;
+/// What a step of the hand over closing slabs looks for, and at how many pages of the index.
+const CLOSING_COUNT: u32 = 512;
+const CLOSING_PAGES: u32 = 64;
+
+/// What the engine notes when a record is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tracking {
+    /// Nothing, which costs nothing.
+    #[default]
+    Off,
+    /// When.
+    Lru,
+    /// How often, by the counter of Redis's LFU: the chance that it goes up is one divided by the
+    /// counter (less 5) times `log_factor`, and it goes down by one for each `decay_minutes` without
+    /// use; 0: never.
+    Lfu { log_factor: u32, decay_minutes: u32 },
+}
+
+/// What is known of a record's use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing: nothing is noted, or snapshots needed older versions of the record.
+    Unknown,
+    /// Not used for so long, to 17 ms.
+    Idle(Duration),
+    /// The counter, as it is now.
+    Frequency(u8),
+}
+
+impl Access {
+    /// The counter of a record that is new.
+    pub const FREQUENCY_FIRST: u8 = abi::BPFDB_ACCESS_FREQUENCY_FIRST as u8;
+}
+
+/// What a write finds that needs memory beyond the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// `OUT_OF_MEMORY`.
+    Final,
+    /// `MEMORY_PENDING`: somebody evicts.
+    Passes,
+    /// `OUT_OF_MEMORY`: nothing can be evicted for now.
+    Hopeless,
+}
+
+/// A record that may be evicted, as it was when it was sampled.
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// The stored key ([`crate::Database::split`]).
+    pub key: Vec<u8>,
+    /// UNIX time, milliseconds.
+    pub expires_at: Option<u64>,
+    pub access: Access,
+    /// Bytes of its value.
+    pub len: u64,
+    header: u64,
+    meta: u64,
+}
+
+impl Victim {
+    pub fn value_type(&self) -> ValueType {
+        ValueType::of_form(self.meta)
+    }
+
+    /// Bytes that come free with it, about.
+    pub fn memory(&self) -> u64 {
+        let slot = |len| match len {
+            0..=INLINE_MAX => 0,
+            len => len,
+        };
+        CELL + slot(self.key.len() as u64) + slot(self.len)
+    }
+}
+
+/// Where the hand is that goes over the records, round after round.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hand {
+    cursor: u64,
+}
+
+/// What [`Session::sample_victims`] looks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Records after which it stops.
+    pub count: u32,
+    /// Only those with an expiry.
+    pub expiring_only: bool,
+    /// Pages of the index, of 1,024 cells each, after which it stops.
+    pub pages: u32,
+}
+
+/// What a step of the hand has found.
+#[derive(Clone, Debug, Default)]
+pub struct Sampled {
+    pub victims: Vec<Victim>,
+    /// A round has ended: the hand has begun the next one.
+    pub round_ended: bool,
+}
+
+/// What has become of victims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evicted {
+    pub records: u64,
+    /// Used, written or removed since they were sampled, or locked.
+    pub spared: u64,
+}
+
+/// How far memory is from full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryMissing {
+    /// Bytes.
+    pub missing: u64,
+    /// It may soon be full.
+    pub is_near: bool,
+    /// Pages that data of any size may still take.
+    pub pages_left: u64,
+}
+
+impl Engine {
+    /// What is noted from now on when records are used.
+    pub fn set_access_tracking(&self, tracking: Tracking) -> Result<()> {
+        self.owned("change what is noted of accesses")?;
+        let state = self.inner.memory.state_pointer();
+        let (number, log_factor, decay) = match tracking {
+            Tracking::Off => (abi::BPFDB_TRACKING_OFF, 0, 0),
+            Tracking::Lru => (abi::BPFDB_TRACKING_LRU, 0, 0),
+            Tracking::Lfu {
+                log_factor,
+                decay_minutes,
+            } => (abi::BPFDB_TRACKING_LFU, log_factor, decay_minutes),
+        };
+        // SAFETY: aligned words inside the mapping; programs only read them, each by itself.
+        unsafe {
+            (&raw mut (*state).lfu_log_factor).write_volatile(log_factor);
+            (&raw mut (*state).lfu_decay).write_volatile(decay);
+            (&raw mut (*state).tracking).write_volatile(number);
+        }
+        Ok(())
+    }
+
+    /// What writes find from now on when memory is full. Who says [`Shortage::Passes`] evicts.
+    pub fn set_shortage(&self, shortage: Shortage) -> Result<()> {
+        self.owned("change what a shortage of memory is")?;
+        let number = match shortage {
+            Shortage::Final => abi::BPFDB_EVICTION_OFF,
+            Shortage::Passes => abi::BPFDB_EVICTION_ON,
+            Shortage::Hopeless => abi::BPFDB_EVICTION_HOPELESS,
+        };
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: as above.
+        unsafe { (&raw mut (*state).eviction).write_volatile(number) };
+        Ok(())
+    }
+
+    /// Versions with an expiry: none, and no record has one.
+    pub fn expiring(&self) -> u64 {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: inside the mapping, which lives as long as self.
+        unsafe { (&raw const (*state).expiring.value).read_volatile() }
+    }
+
+    /// Is a snapshot running, which keeps what is deleted?
+    pub fn has_snapshots(&self) -> bool {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: as above.
+        let active = unsafe { (&raw const (*state).snapshots.active).read_volatile() };
+        active as u32 != 0
+    }
+
+    /// What should be freed so that each size of slots has one free for `share` that are in use, or
+    /// there are free pages for it. It looks at all pages, each for a nanosecond or two, unless memory is
+    /// far from full.
+    pub fn memory_missing(&self, share: u64) -> MemoryMissing {
+        let inner = &self.inner;
+        let (limit, left) = inner.memory.data_pages();
+        if left > limit / share {
+            return MemoryMissing {
+                missing: 0,
+                is_near: left < 4 * (limit / share),
+                pages_left: left,
+            };
+        }
+        let usage = Usage::take(&inner.memory.state(), &inner.slabs);
+        MemoryMissing {
+            missing: usage.missing(left, share),
+            is_near: true,
+            pages_left: left,
+        }
+    }
+
+    /// Gives all pages of slots that are empty back, for data of any size.
+    pub fn reclaim_pages(&self) -> Result<()> {
+        self.owned("give empty pages back")?.shrinker.reclaim()
+    }
+
+    /// The bytes of the longest large value that has found no room since the last call; 0: none.
+    pub fn take_room_wanted(&self) -> u64 {
+        self.inner.memory.take_room_wanted()
+    }
+
+    /// The pages of slots with the fewest bytes in use, but for those from which processors take
+    /// slots now.
+    fn sparse_slabs(&self, pages: usize) -> Vec<u32> {
+        let inner = &self.inner;
+        let state = inner.memory.state();
+        let open: HashSet<u32> = (state.classes.iter())
+            .flat_map(|class| class.open)
+            .collect();
+        let taken = (state.pages_taken.value as usize).min(inner.slabs.len());
+        let used = |page: usize| {
+            let slab = inner.slabs.read(page);
+            let class = u32::from(slab.class_);
+            let is_chosen = class < abi::BPFDB_CLASSES - PIECES && !open.contains(&(page as u32));
+            is_chosen.then(|| (usage::bytes_used(&slab), page as u32))
+        };
+        // Page 0 is never handed out.
+        let mut found: Vec<_> = (1..taken).filter_map(used).collect();
+        if found.len() > pages {
+            found.select_nth_unstable(pages);
+            found.truncate(pages);
+        }
+        found.into_iter().map(|(_, page)| page).collect()
+    }
+
+    fn coarse_now(&self) -> u64 {
+        self.inner.memory.coarse_now()
+    }
+
+    /// What an access word says, now.
+    fn access(&self, meta: u64) -> Access {
+        access_of_word(meta, self.coarse_now(), self.lfu_decay())
+    }
+
+    fn lfu_decay(&self) -> u64 {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: as above.
+        u64::from(unsafe { (&raw const (*state).lfu_decay).read_volatile() })
+    }
+}
+
+fn access_of_word(meta: u64, now: u64, decay: u64) -> Access {
+    if meta & abi::BPFDB_ACCESS_WORD == 0 {
+        return Access::Unknown;
+    }
+    if meta & abi::BPFDB_ACCESS_LFU != 0 {
+        let minute_mask = abi::BPFDB_ACCESS_MINUTE_MASK;
+        let minute = now / abi::BPFDB_ACCESS_MINUTE & minute_mask;
+        let then = meta >> abi::BPFDB_ACCESS_MINUTE_SHIFT & minute_mask;
+        let counter = meta >> abi::BPFDB_FORM_BITS & abi::BPFDB_ACCESS_COUNTER_MASK;
+        let minutes = minute.wrapping_sub(then) & minute_mask;
+        let lost = minutes.checked_div(decay).unwrap_or(0);
+        return Access::Frequency(counter.saturating_sub(lost) as u8);
+    }
+    let units = abi::BPFDB_ACCESS_TIME_MASK;
+    let then = meta >> abi::BPFDB_FORM_BITS & units;
+    let unit = abi::BPFDB_ACCESS_UNIT_BITS;
+    let idle = (now >> unit & units).saturating_sub(then);
+    Access::Idle(Duration::from_nanos(idle << unit))
+}
+
+/// The access word that says so.
+fn word_of_access(access: Access, now: u64) -> u64 {
+    match access {
+        Access::Unknown => 0,
+        Access::Idle(idle) => {
+            let idle = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+            let then = now.saturating_sub(idle) >> abi::BPFDB_ACCESS_UNIT_BITS;
+            abi::BPFDB_ACCESS_WORD | then << abi::BPFDB_FORM_BITS
+        }
+        Access::Frequency(counter) => {
+            let minute = now / abi::BPFDB_ACCESS_MINUTE & abi::BPFDB_ACCESS_MINUTE_MASK;
+            abi::BPFDB_ACCESS_WORD
+                | abi::BPFDB_ACCESS_LFU
+                | minute << abi::BPFDB_ACCESS_MINUTE_SHIFT
+                | u64::from(counter) << abi::BPFDB_FORM_BITS
+        }
+    }
+}
+
+impl Session {
+    /// The next records that the hand meets and that may be evicted: those of all databases that
+    /// have a value and are not locked. What lies side by side is a random sample. All records
+    /// are met in a round, but for those that are moved meanwhile. It is no access.
+    pub fn sample_victims(&mut self, hand: &mut Hand, sample: &Sample) -> Result<Sampled, Status> {
+        let reply = self.run_sample(abi::bpfdb_sample {
+            cursor: hand.cursor,
+            wanted: sample.count,
+            pages: sample.pages,
+            which: match sample.expiring_only {
+                true => abi::BPFDB_SAMPLE_EXPIRING,
+                false => 0,
+            },
+            ended: 0,
+        })?;
+        hand.cursor = reply.cursor;
+        Ok(self.sampled(&reply))
+    }
+
+    /// The records that a step of the hand has left in the buffer.
+    fn sampled(&mut self, reply: &abi::bpfdb_sample) -> Sampled {
+        let engine = self.engine().clone();
+        let (now, decay) = (engine.coarse_now(), engine.lfu_decay());
+        let mut at = size_of::<abi::bpfdb_sample>();
+        let mut victims = Vec::with_capacity(reply.wanted as usize);
+        for _ in 0..reply.wanted {
+            let start = self.buffer_at(at, SAMPLED).as_ptr();
+            // SAFETY: the program wrote so many records, one behind the other.
+            let sampled = unsafe { start.cast::<abi::bpfdb_sampled>().read_unaligned() };
+            let len = (sampled.key_len as usize).min(abi::BPFDB_KEY_MAX as usize);
+            let key = self.buffer_at(at + SAMPLED, len).to_vec();
+            at += SAMPLED + len.next_multiple_of(8);
+            victims.push(Victim {
+                key,
+                expires_at: (sampled.expires != 0).then_some(sampled.expires),
+                access: access_of_word(sampled.meta, now, decay),
+                len: sampled.len,
+                header: sampled.header,
+                meta: sampled.meta,
+            });
+        }
+        Sampled {
+            victims,
+            round_ended: reply.ended != 0,
+        }
+    }
+
+    /// Makes pages free for data of any size, by evicting all records of some pages of slots: those
+    /// with the least in them, `pages` of them at most. It goes over all records for that. `progress` hears
+    /// how many records were evicted.
+    ///
+    /// For when much was evicted and no write finds a slot of its size: what is freed here and there is for
+    /// data of the size that was there. Pages stay that have something that cannot be evicted.
+    ///
+    /// # Errors
+    /// As [`Session::evict`]. Some pages may be free.
+    pub fn empty_slabs(
+        &mut self,
+        pages: usize,
+        expiring_only: bool,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), Status> {
+        let engine = self.engine().clone();
+        let chosen = engine.sparse_slabs(pages);
+        let close = |page: u32, closes: u64| {
+            let driver = &engine.inner.driver;
+            driver.run(abi::BPFDB_DRIVER_CLOSE_SLAB, &[page.into(), closes])
+        };
+        let mut classes = BTreeSet::new();
+        for &page in &chosen {
+            let class = close(page, 1).map_err(|_| Status::BadRequest)?;
+            classes.insert(class);
+        }
+        let outcome = self.evict_closing(expiring_only, &mut progress);
+        for class in classes {
+            // Also of slots that processors keep ready.
+            let _ = (engine.inner.driver).run(abi::BPFDB_DRIVER_RECLAIM, &[class.into()]);
+        }
+        for page in chosen {
+            let _ = close(page, 0);
+        }
+        outcome
+    }
+
+    /// One round over all records, of which those go that have something in a slab that is closing.
+    fn evict_closing(
+        &mut self,
+        expiring_only: bool,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<(), Status> {
+        let expiring = match expiring_only {
+            true => abi::BPFDB_SAMPLE_EXPIRING,
+            false => 0,
+        };
+        let mut cursor = 0;
+        loop {
+            let reply = self.run_sample(abi::bpfdb_sample {
+                cursor,
+                wanted: CLOSING_COUNT,
+                pages: CLOSING_PAGES,
+                which: abi::BPFDB_SAMPLE_CLOSING | expiring,
+                ended: 0,
+            })?;
+            cursor = reply.cursor;
+            let sampled = self.sampled(&reply);
+            progress(self.evict(&sampled.victims)?.records);
+            if sampled.round_ended {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Deletes those of the victims that are what they were when they were sampled, each in a
+    /// transaction of its own. Not in a transaction; the session's database is 0.
+    ///
+    /// # Errors
+    /// Nothing can be deleted now: the log has no room, or is closed. Some may be.
+    pub fn evict(&mut self, victims: &[Victim]) -> Result<Evicted, Status> {
+        let mut evicted = Evicted::default();
+        for some in victims.chunks(EVICTED_AT_ONCE) {
+            let operations: Vec<_> = some.iter().map(evict).collect();
+            let batch = self
+                .prepare(&operations, 0)
+                .map_err(|_| Status::BadRequest)?;
+            self.run(&batch).map_err(|_| Status::BadRequest)?;
+            for i in 0..batch.len() {
+                match self.status_of(&batch, i) {
+                    Status::Found => evicted.records += 1,
+                    status if status.is_refused_by_log() => return Err(status),
+                    _ => evicted.spared += 1,
+                }
+            }
+        }
+        Ok(evicted)
+    }
+
+    /// What is known of the use of a key; `None`: there is no record. It is no access.
+    pub fn access_of(&mut self, key: &[u8]) -> Result<Option<Access>, Status> {
+        let found = self.read_access(&Operation::Access(key, 0))?;
+        Ok(found.map(|meta| self.engine().access(meta)))
+    }
+
+    /// Makes this what is known of the use of a key, if it has a record.
+    pub fn set_access(&mut self, key: &[u8], access: Access) -> Result<(), Status> {
+        let word = word_of_access(access, self.engine().coarse_now());
+        self.read_access(&Operation::Access(key, word)).map(drop)
+    }
+}
+
+fn evict(victim: &Victim) -> Operation<'_> {
+    Operation::Evict(&victim.key, victim.header, victim.meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn words_say_what_they_were_made_of() {
+        let now = 5000 * SECOND;
+        let idle = Access::Idle(Duration::from_secs(20));
+        let word = word_of_access(idle, now);
+        let Access::Idle(read) = access_of_word(word | 0x1234, now, 1) else {
+            panic!("a time");
+        };
+        assert!(read.abs_diff(Duration::from_secs(20)) < Duration::from_millis(20));
+
+        let word = word_of_access(Access::Frequency(200), now);
+        let later = |minutes: u64| access_of_word(word, now + minutes * 60 * SECOND, 2);
+        assert_eq!(later(0), Access::Frequency(200));
+        assert_eq!(later(20), Access::Frequency(190));
+        assert_eq!(later(4000), Access::Frequency(0));
+        assert_eq!(
+            access_of_word(word, now + 4000 * 60 * SECOND, 0),
+            Access::Frequency(200)
+        );
+        assert_eq!(access_of_word(0x1234 << 24, now, 1), Access::Unknown);
+        assert_eq!(word_of_access(Access::Unknown, now), 0);
+    }
+}

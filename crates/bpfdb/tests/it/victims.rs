@@ -1,0 +1,339 @@
+//! Access words, the hand that samples victims, and EVICT: docs/decisions/0032-eviction.md.
+
+use std::collections::BTreeSet;
+
+use bpfdb::{
+    Access, Database, Engine, Hand, Keyspace, Options, Sample, Session, Shortage, Status, Tracking,
+    Victim,
+};
+
+const ALL: Sample = Sample {
+    count: 100,
+    expiring_only: false,
+    pages: 16,
+};
+
+fn engine() -> Engine {
+    let engine = Engine::create(&Options {
+        memory_limit: 64 << 20,
+        ..Options::default()
+    })
+    .expect("the engine starts");
+    engine.set_access_tracking(Tracking::Lru).expect("set");
+    engine
+}
+
+/// All that one round of the hand meets.
+fn round(session: &mut Session, sample: &Sample) -> Vec<Victim> {
+    let (mut hand, mut all) = (Hand::default(), Vec::new());
+    loop {
+        let sampled = session.sample_victims(&mut hand, sample).expect("sampled");
+        all.extend(sampled.victims);
+        if sampled.round_ended {
+            return all;
+        }
+    }
+}
+
+fn keys(victims: &[Victim]) -> BTreeSet<Vec<u8>> {
+    victims.iter().map(|victim| victim.key.clone()).collect()
+}
+
+fn key(number: usize) -> Vec<u8> {
+    // Short ones, and those that lie in a slot.
+    let width = 4 + number % 40;
+    format!("{number:0width$}").into_bytes()
+}
+
+fn is_idle(access: Option<Access>) -> bool {
+    matches!(access, Some(Access::Idle(_)))
+}
+
+#[test]
+fn a_round_meets_every_record_once() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let names: BTreeSet<_> = (0..5000).map(key).collect();
+    for name in &names {
+        session.set(name, b"value").expect("set");
+    }
+    session.delete(&key(7)).expect("deleted");
+    let found = round(&mut session, &ALL);
+    assert_eq!(found.len(), names.len() - 1);
+    let mut expected = names;
+    expected.remove(&key(7));
+    assert_eq!(keys(&found), expected);
+    assert!(found.iter().all(|victim| victim.len == 5));
+}
+
+#[test]
+fn keys_of_databases_are_met_and_no_others() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let ninth = Database::new(9)
+        .expect("there is one")
+        .stored(b"k")
+        .into_owned();
+    let page = Keyspace::PAGES.key(b"k");
+    let own = Keyspace::OWN.key(b"k");
+    for name in [&b"k"[..], &ninth, &page, &own] {
+        session.set(name, b"1").expect("set");
+    }
+    let expected = BTreeSet::from([b"k".to_vec(), ninth]);
+    assert_eq!(keys(&round(&mut session, &ALL)), expected);
+}
+
+#[test]
+fn only_those_with_an_expiry() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let later = engine.now_ms() + 1_000_000;
+    session.set(b"stays", b"1").expect("set");
+    session
+        .set_entry(b"expires", b"1", Some(later))
+        .expect("set");
+    let expiring = Sample {
+        expiring_only: true,
+        ..ALL
+    };
+    let found = round(&mut session, &expiring);
+    assert_eq!(keys(&found), BTreeSet::from([b"expires".to_vec()]));
+    assert_eq!(found[0].expires_at, Some(later));
+    // Sampled, and then it is to stay.
+    session.set_entry(b"expires", b"1", None).expect("set");
+    let evicted = session.evict(&found).expect("evicted");
+    assert_eq!((evicted.records, evicted.spared), (0, 1));
+    assert!(session.get(b"expires").expect("read").is_some());
+}
+
+#[test]
+fn what_changed_since_it_was_sampled_stays() {
+    let engine = engine();
+    let (mut session, mut other) = (
+        engine.session().expect("session"),
+        engine.session().expect("session"),
+    );
+    for name in [
+        &b"same"[..],
+        b"written",
+        b"read",
+        b"gone",
+        b"locked",
+        b"shared",
+    ] {
+        session.set(name, b"1").expect("set");
+    }
+    let found = round(&mut session, &ALL);
+    assert_eq!(found.len(), 6);
+    // So that a use is at another time.
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    session.set(b"written", b"1").expect("set");
+    session.get(b"read").expect("read");
+    session.delete(b"gone").expect("deleted");
+    other.begin().expect("begun");
+    other.set(b"locked", b"2").expect("set");
+    other.get(b"shared").expect("read");
+    let evicted = session.evict(&found).expect("evicted");
+    assert_eq!((evicted.records, evicted.spared), (1, 5));
+    assert_eq!(session.get(b"same"), Ok(None));
+    for name in [&b"written"[..], b"read", b"locked", b"shared"] {
+        assert!(session.get(name).expect("read").is_some());
+    }
+    // Nor are those met that are locked.
+    let met = keys(&round(&mut session, &ALL));
+    assert_eq!(met, BTreeSet::from([b"written".to_vec(), b"read".to_vec()]));
+    other.commit().expect("committed");
+    assert_eq!(engine.stats().expect("stats").counters.records_evicted, 1);
+}
+
+#[test]
+fn a_snapshot_sees_what_was_evicted() {
+    let engine = engine();
+    let (mut session, mut reader) = (
+        engine.session().expect("session"),
+        engine.session().expect("session"),
+    );
+    session.set(b"k", b"1").expect("set");
+    reader.begin_read_only().expect("begun");
+    let found = round(&mut session, &ALL);
+    assert_eq!(session.evict(&found).expect("evicted").records, 1);
+    assert_eq!(session.get(b"k"), Ok(None));
+    assert_eq!(reader.get(b"k"), Ok(Some(b"1".to_vec())));
+    reader.commit().expect("ended");
+}
+
+#[test]
+fn every_way_notes_an_access() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let idle = |session: &mut Session| match session.access_of(b"k") {
+        Ok(Some(Access::Idle(idle))) => idle.as_millis(),
+        other => panic!("{other:?}"),
+    };
+    session.set(b"k", b"1").expect("set");
+    assert!(idle(&mut session) < 1000);
+    let ways: [fn(&mut Session); 6] = [
+        |session| drop(session.get(b"k")),
+        |session| drop(session.head(b"k")),
+        |session| session.set(b"k", b"2").expect("set"),
+        |session| {
+            session.begin().expect("begun");
+            session.get(b"k").expect("read");
+            session.commit().expect("committed");
+        },
+        |session| {
+            session.begin().expect("begun");
+            session.set(b"k", b"3").expect("set");
+            session.commit().expect("committed");
+        },
+        |session| {
+            session.begin_read_only().expect("begun");
+            session.get(b"k").expect("read");
+            session.commit().expect("committed");
+        },
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let old = Access::Idle(std::time::Duration::from_secs(100));
+        session.set_access(b"k", old).expect("set");
+        let before = idle(&mut session);
+        assert!(before >= 99_900, "{number}: {before}");
+        session.tracked(false, way);
+        let before = idle(&mut session);
+        // Who writes with a snapshot in between may lose it, but none was running.
+        assert!(before >= 99_900, "{number}: {before}");
+        way(&mut session);
+        let after = idle(&mut session);
+        assert!(after < 50_000, "{number}: {after}");
+    }
+}
+
+#[test]
+fn older_versions_take_the_place_of_the_word_and_give_it_back() {
+    let engine = engine();
+    let (mut session, mut reader) = (
+        engine.session().expect("session"),
+        engine.session().expect("session"),
+    );
+    session.set(b"k", b"1").expect("set");
+    reader.begin_read_only().expect("begun");
+    session.set(b"k", b"2").expect("set");
+    // There is a link now, which no access may spoil.
+    for _ in 0..10 {
+        session.get(b"k").expect("read");
+        assert_eq!(reader.get(b"k"), Ok(Some(b"1".to_vec())));
+    }
+    assert_eq!(session.access_of(b"k"), Ok(Some(Access::Unknown)));
+    reader.commit().expect("ended");
+    engine.sweep().expect("sweep");
+    assert_eq!(session.get(b"k"), Ok(Some(b"2".to_vec())));
+    assert!(is_idle(session.access_of(b"k").expect("read")));
+}
+
+#[test]
+fn words_move_with_their_records() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    for number in 0..500 {
+        session.set(&key(number), b"1").expect("set");
+        let old = Access::Idle(std::time::Duration::from_secs(1000));
+        session.set_access(&key(number), old).expect("set");
+    }
+    // The page is split some times.
+    for number in 500..20_000 {
+        session.set(&key(number), b"1").expect("set");
+    }
+    for number in 0..500 {
+        match session.access_of(&key(number)) {
+            Ok(Some(Access::Idle(idle))) => assert!(idle.as_secs() >= 999, "{number}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_is_noted_unless_it_is_wanted() {
+    let engine = engine();
+    engine.set_access_tracking(Tracking::Off).expect("set");
+    let mut session = engine.session().expect("session");
+    session.set(b"k", b"1").expect("set");
+    session.get(b"k").expect("read");
+    assert_eq!(session.access_of(b"k"), Ok(Some(Access::Unknown)));
+    assert_eq!(session.access_of(b"none"), Ok(None));
+    engine
+        .set_access_tracking(Tracking::Lfu {
+            log_factor: 0,
+            decay_minutes: 1,
+        })
+        .expect("set");
+    session.get(b"k").expect("read");
+    assert_eq!(
+        session.access_of(b"k"),
+        Ok(Some(Access::Frequency(Access::FREQUENCY_FIRST)))
+    );
+    session.get(b"k").expect("read");
+    assert_eq!(session.access_of(b"k"), Ok(Some(Access::Frequency(6))));
+}
+
+/// Sets keys until one is refused: how many there are, and by what.
+fn fill(session: &mut Session, from: usize, len: usize) -> (usize, Status) {
+    let value = vec![7; len];
+    let mut number = from;
+    loop {
+        match session.set(format!("key:{number}").as_bytes(), &value) {
+            Ok(()) => number += 1,
+            Err(status) => return (number, status),
+        }
+    }
+}
+
+#[test]
+fn pages_are_emptied_for_other_sizes() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    session.never_wait();
+    let (full, status) = fill(&mut session, 0, 200);
+    assert_eq!(status, Status::OutOfMemory);
+    let (other, status) = fill(&mut session, full, 3000);
+    assert_eq!((other, status), (full, Status::OutOfMemory));
+
+    let mut evicted = 0;
+    session
+        .empty_slabs(8, false, |records| evicted += records)
+        .expect("emptied");
+    // Eight pages had some 250 values each.
+    assert!((1000..3000).contains(&evicted), "{evicted}");
+    // Of eight pages about twenty values of 3,000 bytes find a place in each.
+    let (other, _) = fill(&mut session, full, 3000);
+    assert!((100..200).contains(&(other - full)), "{}", other - full);
+    // And what is of the old size finds none of these pages closed.
+    for number in 0..100 {
+        session
+            .delete(format!("key:{}", full - 1 - number).as_bytes())
+            .expect("deleted");
+    }
+    let (after, _) = fill(&mut session, other, 200);
+    assert!(after - other >= 90, "{}", after - other);
+}
+
+#[test]
+fn a_shortage_may_pass() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    session.never_wait();
+    let (_, status) = fill(&mut session, 0, 200);
+    assert_eq!(status, Status::OutOfMemory);
+    engine.set_shortage(Shortage::Passes).expect("set");
+    assert_eq!(session.set(b"k", &[1; 3000]), Err(Status::MemoryPending));
+    // It fails a transaction, unless that is patient.
+    session.begin().expect("begun");
+    assert_eq!(session.set(b"k", &[1; 3000]), Err(Status::MemoryPending));
+    assert_eq!(session.set(b"k", b"1"), Err(Status::WrongState));
+    session.rollback().expect("ended");
+    session.begin().expect("begun");
+    session.be_patient();
+    assert_eq!(session.set(b"k", &[1; 3000]), Err(Status::MemoryPending));
+    session.set(b"key:1", b"1").expect("set");
+    session.commit().expect("committed");
+    engine.set_shortage(Shortage::Hopeless).expect("set");
+    assert_eq!(session.set(b"k", &[1; 3000]), Err(Status::OutOfMemory));
+}
