@@ -26,6 +26,7 @@
 mod commands;
 mod connection;
 mod error;
+mod eviction;
 mod executor;
 mod instance;
 mod io;

@@ -29,6 +29,11 @@ pub(super) fn passes(status: Status) -> bool {
     )
 }
 
+/// Does a write lack memory?
+fn is_shortage(status: Status) -> bool {
+    matches!(status, Status::MemoryPending | Status::OutOfMemory)
+}
+
 /// How often a command is tried again that ended in this Error, and what it waits before.
 /// None of these attempts holds up others: they are served meanwhile.
 fn again(status: Status) -> Option<(u32, Duration)> {
@@ -61,13 +66,32 @@ const LOOKS: u32 = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     attempts: u32,
+    eviction: Option<Eviction>,
+}
+
+/// What a command has asked the evictor for.
+#[derive(Debug)]
+struct Eviction {
+    /// The number of its request.
+    number: u64,
+    /// Records that had been evicted at its last attempt.
+    evicted: u64,
 }
 
 impl Backoff {
     /// Has the command rest a moment after an Error, while others are served; false if
     /// another attempt would not help.
     pub(crate) fn wait(&mut self, context: &mut Context<'_>, status: Status) -> bool {
-        let Some((mut most, mut pause)) = again(status) else {
+        let evicts = context.instance.evictor.rules().evicts();
+        if evicts && is_shortage(status) && self.is_hopeless(context) {
+            return false;
+        }
+        let again = match status {
+            // While pages of the index come and go, one may be crowded for a moment.
+            Status::OutOfMemory | Status::IndexCrowded if evicts => again(Status::MemoryPending),
+            _ => again(status),
+        };
+        let Some((mut most, mut pause)) = again else {
             return false;
         };
         self.attempts += 1;
@@ -86,6 +110,22 @@ impl Backoff {
         }
         context.rest(pause);
         true
+    }
+
+    /// Asks for records to be evicted. True: there was none to evict since this command has asked first.
+    /// Attempts do not count while others go.
+    fn is_hopeless(&mut self, context: &Context<'_>) -> bool {
+        let evictor = &context.instance.evictor;
+        let (number, evicted) = (evictor.ask(), evictor.evicted());
+        let Some(eviction) = &mut self.eviction else {
+            self.eviction = Some(Eviction { number, evicted });
+            return false;
+        };
+        if eviction.evicted != evicted {
+            eviction.evicted = evicted;
+            self.attempts = 0;
+        }
+        evictor.is_hopeless(eviction.number)
     }
 
     /// Has only a program of the kernel the key? `attempt`: from 1 on. To look takes a

@@ -16,6 +16,8 @@ const BYTES: usize = 512 * 1024;
 pub(super) trait Reader: std::fmt::Debug {
     /// Are values wanted, or only whether there is one?
     const VALUES: bool = true;
+    /// Do the look-ups count as accesses? `None`: unless the client has said CLIENT NO-TOUCH.
+    const TRACKED: Option<bool> = None;
     /// For so many keys.
     fn new(protocol: Protocol, keys: usize) -> Self;
     /// Of one key; keys come in the order of the request.
@@ -57,7 +59,11 @@ fn read_one<R: Reader>(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u
             read => read,
         }
     } else {
-        Ok(session.head(key)?.map(|_| Vec::new()))
+        let head = match R::TRACKED {
+            Some(tracked) => session.tracked(tracked, |session| session.head(key)),
+            None => session.head(key),
+        };
+        Ok(head?.map(|_| Vec::new()))
     }
 }
 

@@ -123,6 +123,10 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
         Failure::Text(text) => text,
         Failure::Engine(Status::Conflict) => conflict::text(context),
         Failure::Engine(status) if status.is_refused_by_log() => log_text(context, status),
+        // There was nothing to evict.
+        Failure::Engine(status) if context.instance.lacks_memory(status) => {
+            reply::error_text(Status::OutOfMemory, false)
+        }
         // An Error fails the client's transaction, if there is one.
         Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
         Failure::TooLong => reply::error_text(Status::ValueTooLarge, false),

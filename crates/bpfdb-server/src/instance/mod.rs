@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use bpfdb::{ChangeNotes, Engine, Stats};
+use bpfdb::{ChangeNotes, Engine, Stats, Status};
 
 use self::databases::Databases;
 use self::expiring::Expiring;
@@ -33,6 +33,7 @@ use self::waiting::Waiting;
 use crate::connection::info::ConnectionInfo;
 use crate::connection::subscribed::Kind;
 use crate::error::Result;
+use crate::eviction::{Evictor, Rules};
 use crate::io::bell::Bell;
 use crate::io::descriptors;
 use crate::io::stopper::Stopper;
@@ -69,6 +70,7 @@ pub(crate) struct Instance {
     /// What the kernel does with the connections.
     pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) log: Log,
+    pub(crate) evictor: Evictor,
     pub(crate) pause: Pause,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Waiting,
@@ -154,6 +156,7 @@ impl Instance {
             databases,
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), options.loaded, bell),
+            evictor: Evictor::start(engine, Rules::of(&options.settings))?,
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
             waiting: Waiting::new(KernelWaiting::map(programs)?),
@@ -216,6 +219,7 @@ impl Instance {
             // It may know a part of them.
             let _ = self.tell_kernel_who_is_met_first();
             let _ = self.tell_kernel_who_answers();
+            let _ = self.evictor.set_rules(Rules::of(&self.settings));
             return Err(error);
         }
         self.look_at_expiring(old.keyspace_events.publishes(EventClass::Expired));
@@ -270,6 +274,10 @@ impl Instance {
             || new.keyspace_events != old.keyspace_events
         {
             self.tell_kernel_who_answers()?;
+        }
+        let rules = Rules::of(new);
+        if rules != self.evictor.rules() {
+            self.evictor.set_rules(rules)?;
         }
         Ok(())
     }
@@ -391,6 +399,16 @@ impl Instance {
             (false, true) => self.expiring.begin(),
             (true, false) => self.expiring.clear(),
             _ => {}
+        }
+    }
+
+    /// Has a write been refused because memory is full? Also after it has waited in vain for something to
+    /// be evicted.
+    pub(crate) fn lacks_memory(&self, status: Status) -> bool {
+        match status {
+            Status::OutOfMemory => true,
+            Status::MemoryPending => self.evictor.rules().evicts(),
+            _ => false,
         }
     }
 

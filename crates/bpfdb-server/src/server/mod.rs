@@ -267,6 +267,9 @@ impl Server {
             self.resume_accepting();
             self.tick_when_due();
             self.compile();
+            if self.instance.evictor.took_collections() {
+                self.collector.hurry();
+            }
             self.collector.work();
             self.want_durable();
             // What was executed after a pause, or after the log had said something.

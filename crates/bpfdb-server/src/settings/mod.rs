@@ -23,8 +23,8 @@ pub use events::{EventClass, KeyspaceEvents};
 pub use file::{ConfigFile, FileError};
 pub use options::{Loaded, Options};
 pub use value::{
-    AppendFsync, ClientMemory, Durability, LocalClients, LogFormat, LogLevel, OutputLimit,
-    OutputLimits, Permissions, Secret, Size,
+    AppendFsync, ClientMemory, Durability, EvictionPolicy, LocalClients, LogFormat, LogLevel,
+    OutputLimit, OutputLimits, Permissions, Secret, Size,
 };
 
 pub(crate) use value::outside;
@@ -188,6 +188,17 @@ settings! {
     /// leaves, if that is less. Not more than the group leaves; at run time not more than the
     /// machine has. An engine can name 64 GiB at most
     max_memory "maxmemory": Size => Size(0), Now;
+    /// What goes when memory is full: noeviction: nothing, and writes are refused; allkeys-lru: keys
+    /// that were not used for long; allkeys-lfu: keys that are seldom used; allkeys-random: any keys;
+    /// volatile-lru, volatile-lfu, volatile-random: the same of keys with an expiry;
+    /// volatile-ttl: of these those that expire next
+    max_memory_policy "maxmemory-policy": EvictionPolicy => EvictionPolicy::NoEviction, Now;
+    /// Keys that are looked at for each one that goes; more than 64 are as 64
+    max_memory_samples "maxmemory-samples": u32, 1..=2_147_483_647 => 5, Now;
+    /// For the policies with lfu: the greater, the more uses the counter of a key needs to go up
+    lfu_log_factor "lfu-log-factor": u32, 0..=2_147_483_647 => 10, Now;
+    /// For the same: minutes without use after which the counter goes down by one; 0: never
+    lfu_decay_time "lfu-decay-time": u32, 0..=2_147_483_647 => 1, Now;
     /// Memory to keep ready ahead of need
     memory_ahead "memory-ahead": Size => Size::mib(128), Restart;
     /// Committed versions of a record; 1: single-version mode

@@ -514,6 +514,28 @@ impl AppendFsync {
     }
 }
 
+words! {
+    /// Which keys go when memory is full.
+    EvictionPolicy {
+        VolatileLru "volatile-lru",
+        VolatileLfu "volatile-lfu",
+        VolatileRandom "volatile-random",
+        VolatileTtl "volatile-ttl",
+        AllkeysLru "allkeys-lru",
+        AllkeysLfu "allkeys-lfu",
+        AllkeysRandom "allkeys-random",
+        NoEviction "noeviction"
+    }
+}
+
+// What the settings say by default.
+#[allow(clippy::derivable_impls)]
+impl Default for EvictionPolicy {
+    fn default() -> Self {
+        Self::NoEviction
+    }
+}
+
 /// When a client is told of what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {

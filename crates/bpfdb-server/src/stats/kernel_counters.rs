@@ -16,6 +16,7 @@ pub(crate) struct KernelCounters {
     pub(crate) found: u64,
     pub(crate) missed: u64,
     pub(crate) expired: u64,
+    pub(crate) evicted: u64,
     /// Bytes of requests that the kernel answered, and of its replies.
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -32,6 +33,7 @@ impl KernelCounters {
             found: stats.gets_found,
             missed: stats.gets_missed,
             expired: stats.counters.records_expired,
+            evicted: stats.counters.records_evicted,
             received: redis.net.bytes_received,
             sent: redis.net.bytes_sent,
         }
@@ -46,6 +48,7 @@ impl KernelCounters {
             found: self.found - before.found,
             missed: self.missed - before.missed,
             expired: self.expired - before.expired,
+            evicted: self.evicted - before.evicted,
             received: self.received - before.received,
             sent: self.sent - before.sent,
         }

@@ -11,6 +11,7 @@ mod differential_errors;
 mod dumped;
 mod durability;
 mod event_loop;
+mod eviction;
 mod exposure;
 mod functions;
 mod generated;

@@ -37,6 +37,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     context.connection.is_monitor = false;
     context.connection.mail.take_staged();
     context.connection.reset();
+    context.session.set_untracked(false);
     context.select(0);
     context.hold_own_replies();
     *context.multi = MultiState::default();

@@ -17,15 +17,16 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly]).last(-1)],
     batching: Batching::Reads,
-    run: read_many::<Count>,
+    run: read_many::<Count<false>>,
     ..Command::BASE
 };
 
 #[derive(Debug)]
-pub(super) struct Count(i64);
+pub(super) struct Count<const TRACKED: bool>(i64);
 
-impl Reader for Count {
+impl<const TRACKED: bool> Reader for Count<TRACKED> {
     const VALUES: bool = false;
+    const TRACKED: Option<bool> = Some(TRACKED);
 
     fn new(_: Protocol, _: usize) -> Self {
         Self(0)

@@ -1,6 +1,6 @@
 //! OBJECT: how a value is kept.
 
-use bpfdb::{Head, Session, ValueType};
+use bpfdb::{Access, Head, Session, ValueType};
 use bpfdb_values::list::List;
 use bpfdb_values::run::{self, Run};
 use bpfdb_values::{Hash, Set, sorted_set};
@@ -43,7 +43,7 @@ pub(crate) static ENCODING: Command = Command {
 
 pub(crate) static FREQ: Command = Command {
     name: "object|freq",
-    summary: "Would tell how often a value is used",
+    summary: "Tells how often a value is used, by the counter of the LFU policies",
     since: "4.0.0",
     group: Group::Generic,
     complexity: "O(1)",
@@ -75,7 +75,7 @@ pub(crate) static HELP: Command = Command {
 
 pub(crate) static IDLETIME: Command = Command {
     name: "object|idletime",
-    summary: "Would tell how long a value has not been used",
+    summary: "Tells for how many seconds a value has not been used",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "O(1)",
@@ -85,7 +85,7 @@ pub(crate) static IDLETIME: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
-    differences: "Accesses are not recorded: an error.",
+    differences: "With noeviction accesses are not recorded: an error.",
     batching: Batching::Reads,
     misses: Misses::None,
     run: idletime,
@@ -116,7 +116,7 @@ const EMBEDDED_MAX: u64 = 44;
 
 /// Has the key a value? If not, that is the reply.
 fn exists(context: &mut Context<'_>, key: &[u8]) -> Result<Option<Head>, Failure> {
-    let head = context.session.head(key)?;
+    let head = (context.session).tracked(false, |session| session.head(key))?;
     if head.is_none() {
         context.replies.null();
     }
@@ -124,13 +124,16 @@ fn exists(context: &mut Context<'_>, key: &[u8]) -> Result<Option<Head>, Failure
 }
 
 fn encoding(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let (session, key) = (&mut *context.session, &arguments[0]);
-    let head = match session.head(key)? {
-        Some(head) if head.value.is_none() && head.value_type != ValueType::STRING => {
-            whole(session, key)?
+    let key = &arguments[0];
+    let head = context.session.tracked(false, |session| {
+        let head = session.head(key)?;
+        match head {
+            Some(head) if head.value.is_none() && head.value_type != ValueType::STRING => {
+                whole(session, key)
+            }
+            head => Ok(head),
         }
-        head => head,
-    };
+    })?;
     let encoding = head.as_ref().map(encoding_of).transpose()?;
     context.replies.bulk_or_null(encoding.map(str::as_bytes));
     Ok(())
@@ -186,23 +189,49 @@ fn refcount(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
+/// What Redis says of data of the other kind of policy.
+const ADJUSTS: &str = "Please note that when switching between policies at runtime LRU and LFU data \
+                       will take some time to adjust.";
+
 fn idletime(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    match exists(context, &arguments[0])? {
-        None => Ok(()),
-        Some(_) => Err("ERR bpfdb does not record accesses, idle time not tracked.".into()),
+    let key = &arguments[0];
+    if exists(context, key)?.is_none() {
+        return Ok(());
     }
+    let rules = context.instance.evictor.rules();
+    if rules.is_lfu() {
+        let why = "ERR An LFU maxmemory policy is selected, idle time not tracked.";
+        return Err(format!("{why} {ADJUSTS}").into());
+    }
+    if !rules.evicts() {
+        return Err(
+            "ERR accesses are not recorded with maxmemory-policy noeviction, idle time not tracked."
+                .into(),
+        );
+    }
+    let idle = match context.session.access_of(key)? {
+        Some(Access::Idle(idle)) => idle.as_secs(),
+        _ => 0,
+    };
+    context.replies.integer(idle as i64);
+    Ok(())
 }
 
 fn freq(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    match exists(context, &arguments[0])? {
-        None => Ok(()),
-        Some(_) => Err(
-            "ERR An LFU maxmemory policy is not selected, access frequency not \
-                        tracked. Please note that when switching between policies at runtime \
-                        LRU and LFU data will take some time to adjust."
-                .into(),
-        ),
+    let key = &arguments[0];
+    if exists(context, key)?.is_none() {
+        return Ok(());
     }
+    if !context.instance.evictor.rules().is_lfu() {
+        let why = "ERR An LFU maxmemory policy is not selected, access frequency not tracked.";
+        return Err(format!("{why} {ADJUSTS}").into());
+    }
+    let frequency = match context.session.access_of(key)? {
+        Some(Access::Frequency(counter)) => counter,
+        _ => Access::FREQUENCY_FIRST,
+    };
+    context.replies.integer(frequency.into());
+    Ok(())
 }
 
 fn help(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {

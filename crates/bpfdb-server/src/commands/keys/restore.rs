@@ -1,6 +1,8 @@
 //! RESTORE.
 
-use bpfdb::Change;
+use std::time::Duration;
+
+use bpfdb::{Access, Change, Tracking};
 
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
@@ -20,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
-    differences: "Streams and values of modules are refused. IDLETIME and FREQ are checked and have no effect.",
+    differences: "Streams and values of modules are refused. IDLETIME and FREQ have no effect with noeviction.",
     batching: Batching::Reads,
     events: Events::By(tell),
     run,
@@ -31,12 +33,12 @@ pub(crate) static COMMAND: Command = Command {
 struct Options {
     replace: bool,
     absolute: bool,
+    access: Option<Access>,
 }
 
 impl Options {
     fn parse(mut words: &[Vec<u8>]) -> Result<Self, Failure> {
         let mut options = Self::default();
-        let (mut idle, mut frequency) = (false, false);
         while let Some((word, behind)) = words.split_first() {
             words = match behind {
                 behind if is(word, "replace") => {
@@ -47,24 +49,30 @@ impl Options {
                     options.absolute = true;
                     behind
                 }
-                [seconds, behind @ ..] if is(word, "idletime") && !frequency => {
-                    idle = true;
-                    if number(seconds)? < 0 {
-                        return Err("ERR Invalid IDLETIME value, must be >= 0".into());
-                    }
+                [seconds, behind @ ..] if is(word, "idletime") && !options.has_frequency() => {
+                    let seconds = u64::try_from(number(seconds)?)
+                        .map_err(|_| "ERR Invalid IDLETIME value, must be >= 0")?;
+                    options.access = Some(Access::Idle(Duration::from_secs(seconds)));
                     behind
                 }
-                [value, behind @ ..] if is(word, "freq") && !idle => {
-                    frequency = true;
-                    if !(0..=255).contains(&number(value)?) {
-                        return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
-                    }
+                [value, behind @ ..] if is(word, "freq") && !options.has_idle_time() => {
+                    let frequency = u8::try_from(number(value)?)
+                        .map_err(|_| "ERR Invalid FREQ value, must be >= 0 and <= 255")?;
+                    options.access = Some(Access::Frequency(frequency));
                     behind
                 }
                 _ => return Err(syntax_error()),
             };
         }
         Ok(options)
+    }
+
+    fn has_frequency(&self) -> bool {
+        matches!(self.access, Some(Access::Frequency(_)))
+    }
+
+    fn has_idle_time(&self) -> bool {
+        matches!(self.access, Some(Access::Idle(_)))
     }
 }
 
@@ -90,6 +98,14 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         }
         put(session, key, *kind, Some(value), expires_at)
     })?;
+    let is_noted = match options.access {
+        Some(Access::Idle(_)) => context.instance.evictor.rules().tracking() == Tracking::Lru,
+        Some(Access::Frequency(_)) => context.instance.evictor.rules().is_lfu(),
+        _ => false,
+    };
+    if let Some(access) = options.access.filter(|_| is_noted) {
+        context.session.set_access(key, access)?;
+    }
     context.replies.ok();
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::exists::Count;
 
 pub(crate) static COMMAND: Command = Command {
     name: "touch",
-    summary: "Counts those of the keys given that have a value, as EXISTS",
+    summary: "Counts those of the keys given that have a value, each of which is used now",
     since: "3.2.1",
     group: Group::Generic,
     complexity: "O(keys)",
@@ -16,8 +16,8 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly]).last(-1)],
-    differences: "Counts the keys; accesses are not recorded.",
+    differences: "With noeviction accesses are not recorded: as EXISTS.",
     batching: Batching::Reads,
-    run: read_many::<Count>,
+    run: read_many::<Count<true>>,
     ..Command::BASE
 };

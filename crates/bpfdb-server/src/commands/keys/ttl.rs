@@ -35,7 +35,10 @@ pub(super) fn tell(
     key: &[u8],
     told: impl FnOnce(u64) -> u64,
 ) -> Outcome {
-    let reply = match context.session.head(key)? {
+    let reply = match context
+        .session
+        .tracked(false, |session| session.head(key))?
+    {
         None => -2,
         Some(head) => head.expires_at.map_or(-1, |at| told(at) as i64),
     };

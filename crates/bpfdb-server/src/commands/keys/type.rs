@@ -19,7 +19,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let head = context.session.head(&arguments[0])?;
+    let (session, key) = (&mut *context.session, &arguments[0]);
+    let head = session.tracked(false, |session| session.head(key))?;
     let name = head.map_or("none", |head| head.value_type.name());
     context.replies.simple(name);
     Ok(())

@@ -56,6 +56,8 @@ pub(crate) struct Collector {
     /// The one that was looked at last.
     last: u64,
     due: Instant,
+    /// How many are still to be looked at, one after the other, because some have lost their heads.
+    hurried: usize,
 }
 
 impl Collector {
@@ -67,7 +69,14 @@ impl Collector {
             dying: None,
             last: 0,
             due: Instant::now(),
+            hurried: 0,
         }
+    }
+
+    /// Some collection has lost its head without notice: all are looked at soon.
+    pub(crate) fn hurry(&mut self) {
+        self.hurried = known::len();
+        self.due = self.due.min(Instant::now() + BUSY);
     }
 
     /// How long until there is something to do.
@@ -124,11 +133,12 @@ impl Collector {
                 break;
             };
             self.last = identity;
+            self.hurried = self.hurried.saturating_sub(1);
             if !self.is_alive(identity)? {
                 return self.go_on_with(identity);
             }
         }
-        Ok(self.search.is_some())
+        Ok(self.search.is_some() || self.hurried > 0)
     }
 
     /// Those that were there before this process.

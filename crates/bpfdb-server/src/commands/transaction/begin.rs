@@ -35,6 +35,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     match begun {
         Ok(()) => {
+            // The executor tries a statement again that lacks memory.
+            context.session.be_patient();
             // Messages of a transaction that was rolled back.
             drop(context.connection.mail.take_staged());
             context.replies.ok();

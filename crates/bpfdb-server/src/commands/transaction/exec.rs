@@ -421,7 +421,9 @@ fn rolled_back(context: &Context<'_>, status: Status) -> Failure {
         Status::Conflict => {
             Failure::Text(conflict::text_with(context, ConflictAction::RunBlockAgain))
         }
-        Status::OutOfMemory => Failure::Text(reply::error_text(status, false)),
+        status if context.instance.lacks_memory(status) => {
+            Failure::Text(reply::error_text(Status::OutOfMemory, false))
+        }
         other => format!(
             "EXECABORT Transaction rolled back: {}; {}",
             other.text(),

@@ -45,7 +45,7 @@ pub static DIFFERENCES: &[Difference] = &[
             redis.number().is_some()
                 && is_error(
                     bpfdb,
-                    b"ERR bpfdb does not record accesses, idle time not tracked.",
+                    b"ERR accesses are not recorded with maxmemory-policy noeviction, idle time not tracked.",
                 )
         },
     },

@@ -112,7 +112,10 @@ pub(super) fn memory(page: &mut Page, source: &Source<'_>) {
         ("total_system_memory_human", &Human(machine)),
         ("maxmemory", &limit),
         ("maxmemory_human", &Human(limit)),
-        ("maxmemory_policy", &"noeviction"),
+        (
+            "maxmemory_policy",
+            &instance.settings.max_memory_policy.word(),
+        ),
         ("mem_fragmentation_ratio", &ratio(held, used)),
         ("mem_fragmentation_bytes", &less(held, used)),
         ("mem_kept_for_reuse", &stats.memory_kept()),

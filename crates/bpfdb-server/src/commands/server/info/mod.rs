@@ -294,7 +294,7 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("sync_partial_ok", &0),
         ("sync_partial_err", &0),
         ("expired_keys", &kernel.expired),
-        ("evicted_keys", &0),
+        ("evicted_keys", &kernel.evicted),
         ("total_eviction_exceeded_time", &0),
         ("current_eviction_exceeded_time", &0),
         ("evicted_clients", &s.connections_evicted.get()),

@@ -24,7 +24,8 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let stats = context.engine.stats()?;
     let limit = stats.segments_max * bpfdb::SEGMENT_SIZE;
     let mut report = String::new();
-    if stats.memory_used() * 10 > limit * 9 {
+    let evicts = context.instance.evictor.rules().evicts();
+    if stats.memory_used() * 10 > limit * 9 && !evicts {
         report += "More than nine tenths of maxmemory are in use: writes will soon be refused. \
                    Delete data, or start the server with more.\n";
     }

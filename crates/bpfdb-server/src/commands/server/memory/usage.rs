@@ -40,7 +40,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             _ => return Err(syntax_error()),
         };
     }
-    match context.session.head(key)? {
+    match context
+        .session
+        .tracked(false, |session| session.head(key))?
+    {
         Some(head) => {
             let mut value = head.len as usize;
             if head.expires_at.is_some() || head.value_type != ValueType::STRING {

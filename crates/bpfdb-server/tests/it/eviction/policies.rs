@@ -1,0 +1,173 @@
+//! Each policy against its meaning.
+
+use bpfdb_server::settings::EvictionPolicy;
+
+use super::common::request;
+use super::{OOM, count, evicted, fill, pipelined, start, there};
+
+/// Some three times of what fits.
+const MANY: usize = 90_000;
+const LEN: usize = 1000;
+
+#[test]
+fn volatile_policies_leave_keys_without_expiry() {
+    for policy in [
+        EvictionPolicy::VolatileLru,
+        EvictionPolicy::VolatileLfu,
+        EvictionPolicy::VolatileRandom,
+        EvictionPolicy::VolatileTtl,
+    ] {
+        let server = start(policy);
+        let mut client = server.client();
+        fill(&mut client, "kept", 2000, LEN, &[]);
+        fill(&mut client, "volatile", MANY, LEN, &[b"EX", b"10000"]);
+        assert_eq!(
+            count(&there(&mut client, "kept", 2000)),
+            2000,
+            "{}",
+            policy.word()
+        );
+        let gone = MANY - count(&there(&mut client, "volatile", MANY));
+        assert!(gone > MANY / 2, "{}: {gone}", policy.word());
+        assert_eq!(evicted(&mut client), gone as u64, "{}", policy.word());
+    }
+}
+
+#[test]
+fn what_lost_its_expiry_stays() {
+    let server = start(EvictionPolicy::VolatileTtl);
+    let mut client = server.client();
+    // The first that would go.
+    fill(&mut client, "first", 100, LEN, &[b"EX", b"1000"]);
+    for i in 0..100 {
+        assert_eq!(client.say(&format!("PERSIST first:{i}")), ":1\r\n");
+    }
+    fill(&mut client, "volatile", MANY, LEN, &[b"EX", b"10000"]);
+    assert_eq!(count(&there(&mut client, "first", 100)), 100);
+}
+
+#[test]
+fn nothing_to_evict_is_out_of_memory() {
+    let server = start(EvictionPolicy::VolatileLru);
+    let mut client = server.client();
+    let value = vec![b'x'; LEN];
+    let mut set = |i: usize| client.ask(&[b"SET", format!("k:{i}").as_bytes(), &value]);
+    let full = (0..MANY).find(|&i| {
+        let reply = set(i);
+        assert!(reply == OOM.as_bytes() || reply == b"+OK\r\n");
+        reply == OOM.as_bytes()
+    });
+    let full = full.expect("memory is full at some time");
+    assert!(full > MANY / 5, "{full}");
+    // Here and there a slot is free.
+    let refused = (full..full + 100).filter(|&i| set(i) == OOM.as_bytes());
+    let refused = refused.count();
+    assert!(refused > 50, "{refused}");
+    assert_eq!(evicted(&mut client), 0);
+    // DEL works, and what was refused works afterwards.
+    for i in 0..100 {
+        client.say(&format!("DEL k:{i}"));
+    }
+    assert_eq!(client.say("SET small 1"), "+OK\r\n");
+    // So does another policy.
+    let policy = "CONFIG SET maxmemory-policy allkeys-random";
+    assert_eq!(client.say(policy), "+OK\r\n");
+    fill(&mut client, "k", MANY, LEN, &[]);
+    assert!(evicted(&mut client) > 0);
+    assert_eq!(
+        client.say("CONFIG SET maxmemory-policy noeviction"),
+        "+OK\r\n"
+    );
+    let mut refused = 0;
+    let set = |i: usize| request(&[b"SET", format!("k:{i}").as_bytes(), &value]);
+    pipelined(&mut client, (MANY..2 * MANY).map(set), |_, reply| {
+        refused += usize::from(reply == OOM.as_bytes());
+    });
+    assert!(refused > MANY / 2, "{refused}");
+}
+
+#[test]
+fn the_nearest_expiry_goes_first() {
+    let server = start(EvictionPolicy::VolatileTtl);
+    let mut client = server.client();
+    let value = vec![b'x'; LEN];
+    // In an order that has nothing to do with the time: the first of them are no more likely to go.
+    let time = |i: usize| 10_000 + i * 7919 % MANY;
+    let set = |i: usize| {
+        let (key, time) = (format!("k:{i}"), time(i).to_string());
+        request(&[b"SET", key.as_bytes(), &value, b"EX", time.as_bytes()])
+    };
+    pipelined(&mut client, (0..MANY).map(set), |i, reply| {
+        assert_eq!(reply, b"+OK\r\n", "{i}");
+    });
+    let found = there(&mut client, "k", MANY);
+    let of = |far: bool| {
+        let kept = |&i: &usize| found[i] && (time(i) >= 10_000 + MANY / 2) == far;
+        (0..MANY).filter(kept).count()
+    };
+    let (near, far) = (of(false), of(true));
+    assert!(far > 10 * near, "{near} near, {far} far");
+}
+
+#[test]
+fn what_is_used_stays() {
+    for policy in [
+        EvictionPolicy::AllkeysLru,
+        EvictionPolicy::AllkeysLfu,
+        EvictionPolicy::VolatileLru,
+        EvictionPolicy::VolatileLfu,
+    ] {
+        const HOT: usize = 2000;
+        let server = start(policy);
+        let mut client = server.client();
+        let get = |i: usize| request(&[b"GET", format!("hot:{}", i % HOT).as_bytes()]);
+        fill(&mut client, "hot", HOT, LEN, &[b"EX", b"10000"]);
+        pipelined(&mut client, (0..20 * HOT).map(get), |_, _| {});
+        for round in 0..20 {
+            let name = format!("cold{round}");
+            fill(&mut client, &name, MANY / 20, LEN, &[b"EX", b"10000"]);
+            pipelined(&mut client, (0..2 * HOT).map(get), |_, _| {});
+        }
+        let kept = count(&there(&mut client, "hot", HOT));
+        assert!(kept > HOT * 95 / 100, "{}: {kept}", policy.word());
+        assert!(evicted(&mut client) > MANY as u64 / 2);
+    }
+}
+
+#[test]
+fn any_key_goes_at_random() {
+    let server = start(EvictionPolicy::AllkeysRandom);
+    let mut client = server.client();
+    // In all databases.
+    for database in [0, 9] {
+        assert_eq!(client.say(&format!("SELECT {database}")), "+OK\r\n");
+        fill(&mut client, "k", MANY / 2, LEN, &[]);
+    }
+    let ninth = count(&there(&mut client, "k", MANY / 2));
+    client.say("SELECT 0");
+    let first = count(&there(&mut client, "k", MANY / 2));
+    let gone = MANY - first - ninth;
+    assert_eq!(evicted(&mut client), gone as u64);
+    // Those that were there longer have gone more often; but some have stayed.
+    assert!(
+        first > 100 && ninth > first && ninth < MANY / 2,
+        "{first}, {ninth}"
+    );
+}
+
+#[test]
+fn records_of_the_server_stay() {
+    let server = start(EvictionPolicy::AllkeysRandom);
+    let mut client = server.client();
+    let library = "#!lua name=lib\nredis.register_function('f', function() return 7 end)";
+    let reply = client.ask(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    assert_eq!(reply, b"$3\r\nlib\r\n");
+    assert_eq!(client.say("SWAPDB 3 4"), "+OK\r\n");
+    fill(&mut client, "k", MANY, LEN, &[]);
+    fill(&mut client, "l", MANY, LEN, &[]);
+    assert!(evicted(&mut client) > MANY as u64);
+    server.engine.sweep().expect("sweep");
+    let mut session = server.engine.session().expect("session");
+    assert!(session.head(bpfdb::FUNCTIONS_KEY).expect("read").is_some());
+    assert_eq!(client.say("FCALL f 0"), ":7\r\n");
+}

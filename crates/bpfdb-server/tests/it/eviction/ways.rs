@@ -1,0 +1,264 @@
+//! Memory is full for each way by which clients write, and none of them is told so.
+
+use std::thread;
+
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::{EvictionPolicy, LocalClients, Settings};
+
+use super::common::{Client, TestServer, request, wait_until};
+use super::{LIMIT, count, evicted, fill, options, pipelined, settings, start, there};
+
+const LEN: usize = 1000;
+/// Some twice of what fits.
+const MANY: usize = 60_000;
+
+#[test]
+fn through_tcp() {
+    let settings = Settings {
+        local_clients: LocalClients::Off,
+        ..settings(EvictionPolicy::AllkeysLru)
+    };
+    let server = TestServer::start_as_told(&options(), settings);
+    let mut client = server.client();
+    fill(&mut client, "k", MANY, LEN, &[]);
+    assert!(evicted(&mut client) > MANY as u64 / 4);
+}
+
+/// Says it for each number, and expects a reply that is no error.
+fn each(client: &mut Client, numbers: usize, words: impl Fn(usize) -> Vec<Vec<u8>>) {
+    for number in 0..numbers {
+        let words = words(number);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let reply = client.ask(&words);
+        assert!(
+            !reply.starts_with(b"-"),
+            "{number}: {}",
+            super::common::show(&reply)
+        );
+    }
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key:{number}").into_bytes()
+}
+
+#[test]
+fn in_transactions() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let mut client = server.client();
+    let value = vec![b'x'; 4 * LEN];
+    for number in 0..MANY / 8 {
+        let names = [key(number), key(MANY + number)];
+        let requests = [
+            request(&[b"BEGIN"]),
+            request(&[b"SET", &names[0], &value]),
+            request(&[b"GET", &names[0]]),
+            request(&[b"SET", &names[1], &value]),
+            request(&[b"COMMIT"]),
+        ];
+        // One by one: the kernel executes them.
+        for request in &requests {
+            client.send(request);
+            let reply = client.reply();
+            assert!(
+                !reply.starts_with(b"-"),
+                "{number}: {}",
+                super::common::show(&reply)
+            );
+        }
+    }
+    assert!(evicted(&mut client) > 1000);
+}
+
+#[test]
+fn in_blocks() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let mut client = server.client();
+    let value = vec![b'x'; LEN];
+    for number in 0..MANY / 4 {
+        let mut requests = request(&[b"MULTI"]);
+        for part in 0..4 {
+            let name = key(4 * number + part);
+            requests.extend(request(&[b"SET", &name, &value]));
+        }
+        requests.extend(request(&[b"EXEC"]));
+        client.send(&requests);
+        for _ in 0..5 {
+            client.reply();
+        }
+        let reply = client.reply();
+        assert!(reply.starts_with(b"*4"), "{}", super::common::show(&reply));
+    }
+    assert!(evicted(&mut client) > 1000);
+}
+
+#[test]
+fn in_scripts_and_procedures() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let mut client = server.client();
+    let value = vec![b'x'; 4 * LEN];
+    // A loop that no compiled procedure has, so that it is interpreted.
+    let script = b"for i = 1, 2 do redis.call('SET', KEYS[1] .. ':' .. i .. string.rep('y', i), ARGV[1]) end";
+    each(&mut client, MANY / 8, |number| {
+        vec![
+            b"EVAL".to_vec(),
+            script.to_vec(),
+            b"1".to_vec(),
+            key(number),
+            value.clone(),
+        ]
+    });
+    let interpreted = evicted(&mut client);
+    assert!(interpreted > 1000, "{interpreted}");
+    let library = "#!lua name=lib\n\
+                   redis.register_function('put', function(keys, args) \
+                   redis.call('SET', keys[1], args[1]) return 1 end)";
+    client.ask(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    each(&mut client, MANY / 4, |number| {
+        vec![
+            b"FCALL".to_vec(),
+            b"put".to_vec(),
+            b"1".to_vec(),
+            key(number),
+            value.clone(),
+        ]
+    });
+    assert!(evicted(&mut client) > interpreted + 1000);
+}
+
+#[test]
+fn of_any_type_and_length() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let mut client = server.client();
+    each(&mut client, 200, |number| {
+        vec![b"SET".to_vec(), key(number), vec![b'x'; 1 << 20]]
+    });
+    let large = evicted(&mut client);
+    assert!(large > 100, "{large}");
+    // What was large gives way to what is small, and the other way round.
+    fill(&mut client, "small", MANY, LEN, &[]);
+    each(&mut client, 100, |number| {
+        vec![b"SET".to_vec(), key(number), vec![b'x'; 1 << 20]]
+    });
+    each(&mut client, MANY, |number| {
+        let field = format!("field{}", number % 3);
+        let name = [b"h", &key(number / 3)[..]].concat();
+        vec![b"HSET".to_vec(), name, field.into_bytes(), vec![b'x'; LEN]]
+    });
+    each(&mut client, MANY, |number| {
+        let name = [b"s", &key(number / 100)[..]].concat();
+        vec![
+            b"XADD".to_vec(),
+            name,
+            b"*".to_vec(),
+            b"f".to_vec(),
+            vec![b'x'; LEN],
+        ]
+    });
+}
+
+#[test]
+fn large_collections() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let mut client = server.client();
+    let value = vec![b'x'; 200];
+    // Each is some 800 KB; 100 of them are more than twice of what fits.
+    for number in 0..100 {
+        let name = format!("hash:{number}");
+        for part in 0..40 {
+            let mut words = vec![b"HSET".to_vec(), name.clone().into_bytes()];
+            for field in 0..100 {
+                words.push(format!("field{}", part * 100 + field).into_bytes());
+                words.push(value.clone());
+            }
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let reply = client.ask(&words);
+            let shown = super::common::show(&reply);
+            assert_eq!(reply, b":100\r\n", "{number}, {part}: {shown}");
+        }
+    }
+    // The last one is whole; some are gone, and not all.
+    assert_eq!(client.say("HLEN hash:99"), ":4000\r\n");
+    let kept = count(&there(&mut client, "hash", 100));
+    assert!((10..80).contains(&kept), "{kept}");
+    for number in 0..100 {
+        let len = client.say(&format!("HLEN hash:{number}"));
+        assert!(len == ":4000\r\n" || len == ":0\r\n", "{number}: {len}");
+    }
+}
+
+/// What was evicted is gone after a restart, and what was not is there.
+#[test]
+fn with_a_log() {
+    let disk = SimulatedDisk::new(7);
+    let policy = settings(EvictionPolicy::AllkeysLru);
+    let server = TestServer::start_logged(&disk, policy.clone());
+    let mut client = server.client();
+    assert_eq!(
+        client.say(&format!("CONFIG SET maxmemory {LIMIT}")),
+        "+OK\r\n"
+    );
+    fill(&mut client, "k", MANY, LEN, &[]);
+    assert!(evicted(&mut client) > 1000);
+    client.say("CONFIG SET maxmemory-policy noeviction");
+    let before = there(&mut client, "k", MANY);
+    server.stop();
+    let server = TestServer::start_logged(&disk, policy);
+    let mut client = server.client();
+    let after = there(&mut client, "k", MANY);
+    assert!(before == after, "{} and {}", count(&before), count(&after));
+}
+
+#[test]
+fn locked_keys_stay_and_watched_ones_are_seen_to_go() {
+    let server = start(EvictionPolicy::VolatileTtl);
+    let (mut client, mut holder, mut watcher) = (server.client(), server.client(), server.client());
+    // These two would go first.
+    client.say("SET held 1 EX 1000");
+    client.say("SET watched 1 EX 1000");
+    holder.say("BEGIN");
+    assert_eq!(holder.say("GET held"), "$1\r\n1\r\n");
+    assert_eq!(watcher.say("WATCH watched"), "+OK\r\n");
+    let filler = thread::scope(|scope| {
+        let filler = scope.spawn(|| {
+            let mut client = server.client();
+            fill(&mut client, "k", MANY, LEN, &[b"EX", b"20000"]);
+        });
+        filler.join()
+    });
+    filler.expect("nothing was refused");
+    wait_until("the watched key is evicted", || {
+        fill(&mut client, "l", MANY / 10, LEN, &[b"EX", b"20000"]);
+        client.say("EXISTS watched") == ":0\r\n"
+    });
+    assert_eq!(watcher.say("MULTI"), "+OK\r\n");
+    watcher.say("SET seen 1");
+    assert_eq!(watcher.say("EXEC"), "*-1\r\n");
+    assert_eq!(holder.say("GET held"), "$1\r\n1\r\n");
+    assert_eq!(holder.say("COMMIT"), "+OK\r\n");
+    assert_eq!(client.say("EXISTS held"), ":1\r\n");
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_sees() {
+    let server = start(EvictionPolicy::AllkeysRandom);
+    let (mut client, mut reader) = (server.client(), server.client());
+    fill(&mut client, "old", 1000, LEN, &[]);
+    reader.say("BEGIN READ ONLY");
+    assert_eq!(count(&there(&mut reader, "old", 1000)), 1000);
+    let mut gone = 0;
+    for round in 0..40 {
+        let name = format!("new{round}");
+        let value = vec![b'x'; LEN];
+        let set = |i: usize| request(&[b"SET", format!("{name}:{i}").as_bytes(), &value]);
+        // Memory may be short: what the snapshot sees is kept.
+        pipelined(&mut client, (0..1000).map(set), |_, _| {});
+        gone = 1000 - count(&there(&mut client, "old", 1000));
+        if gone > 10 {
+            break;
+        }
+    }
+    assert!(gone > 10, "{gone}");
+    assert_eq!(count(&there(&mut reader, "old", 1000)), 1000);
+    assert_eq!(reader.say("COMMIT"), "+OK\r\n");
+}
