@@ -264,7 +264,7 @@ fn access_of_word(meta: u64, now: u64, decay: u64) -> Access {
     }
     if meta & abi::BPFDB_ACCESS_LFU != 0 {
         let minute_mask = abi::BPFDB_ACCESS_MINUTE_MASK;
-        let minute = now / abi::BPFDB_ACCESS_MINUTE & minute_mask;
+        let minute = (now / abi::BPFDB_ACCESS_MINUTE) & minute_mask;
         let then = meta >> abi::BPFDB_ACCESS_MINUTE_SHIFT & minute_mask;
         let counter = meta >> abi::BPFDB_FORM_BITS & abi::BPFDB_ACCESS_COUNTER_MASK;
         let minutes = minute.wrapping_sub(then) & minute_mask;
@@ -288,7 +288,7 @@ fn word_of_access(access: Access, now: u64) -> u64 {
             abi::BPFDB_ACCESS_WORD | then << abi::BPFDB_FORM_BITS
         }
         Access::Frequency(counter) => {
-            let minute = now / abi::BPFDB_ACCESS_MINUTE & abi::BPFDB_ACCESS_MINUTE_MASK;
+            let minute = (now / abi::BPFDB_ACCESS_MINUTE) & abi::BPFDB_ACCESS_MINUTE_MASK;
             abi::BPFDB_ACCESS_WORD
                 | abi::BPFDB_ACCESS_LFU
                 | minute << abi::BPFDB_ACCESS_MINUTE_SHIFT
