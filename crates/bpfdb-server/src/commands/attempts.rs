@@ -66,7 +66,7 @@ const LOOKS: u32 = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     attempts: u32,
-    eviction: Option<Eviction>,
+    eviction: Option<Box<Eviction>>,
 }
 
 /// What a command has asked the evictor for.
@@ -118,7 +118,7 @@ impl Backoff {
         let evictor = &context.instance.evictor;
         let (number, evicted) = (evictor.ask(), evictor.evicted());
         let Some(eviction) = &mut self.eviction else {
-            self.eviction = Some(Eviction { number, evicted });
+            self.eviction = Some(Box::new(Eviction { number, evicted }));
             return false;
         };
         if eviction.evicted != evicted {
