@@ -110,7 +110,8 @@ impl<'a> Block<'a> {
     /// The number of the block of the child that may have the key.
     pub(crate) fn child(self, key: &[u8]) -> u64 {
         let behind = self.partition(1, |other| other.cmp(key) != Ordering::Greater);
-        self.first() + behind as u64 - 1
+        // Of a forged block it is no block of the table, which is found when it is read.
+        self.first().wrapping_add(behind as u64).wrapping_sub(1)
     }
 
     /// The number of the block of the first child.

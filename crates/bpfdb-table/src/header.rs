@@ -127,7 +127,9 @@ impl About {
         let is_right = about.blocks == blocks
             && (1..=abi::BPFDB_TABLE_DEPTH_MAX).contains(&about.depth)
             && (1..=blocks - 2).contains(&about.leaves)
-            && about.root == blocks - 2;
+            && about.root == blocks - 2
+            && (about.depth == 1) == (about.root == about.leaves)
+            && (about.depth > 1 || about.leaves == 1);
         match is_right {
             true => Ok(about),
             false => Err(damaged(path, at, "numbers that no table has")),

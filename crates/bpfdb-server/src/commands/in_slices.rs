@@ -138,7 +138,9 @@ impl<W: Work> Job for InSlices<W> {
             context.session.rollback()?;
         }
         if !self.own && matches!(failure, Failure::Engine(Status::SessionBusy)) {
-            // It has done nothing, and the next step goes on behind it.
+            // Nothing is written before the last step, so the work may begin anew in this transaction.
+            self.begun = false;
+            self.work.restart();
             return Err(failure);
         }
         self.begin_anew(context, failure)

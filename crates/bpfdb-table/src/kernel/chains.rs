@@ -145,7 +145,7 @@ impl<'a> Chains<'a> {
                 started += 1;
             }
             if is_new {
-                self.ring.knock()?;
+                self.knock();
             }
             // The oldest, and all behind it that have ended. After an error, too: their places become free.
             loop {
@@ -204,7 +204,7 @@ impl<'a> Chains<'a> {
             span: self.table.span(),
             leaf: None,
         };
-        let Some(answer) = self.one(&question)? else {
+        let Some(answer) = self.one(&question) else {
             return self.reader.aggregate(bounds, field);
         };
         let aggregate = aggregate_of(&answer.chain, field);
@@ -231,7 +231,7 @@ impl<'a> Chains<'a> {
                 span,
                 leaf,
             };
-            let Some(answer) = self.one(&question)? else {
+            let Some(answer) = self.one(&question) else {
                 return self.scan_by_process(bounds, given, each);
             };
             let goes_on = self.give(&answer, bounds, leaf.is_none(), &mut given, each);
@@ -296,13 +296,19 @@ impl<'a> Chains<'a> {
     }
 
     /// Asks one question, and waits; `None`: the process has to find the answer.
-    fn one(&mut self, question: &Question<'_>) -> Result<Option<Answer>> {
+    fn one(&mut self, question: &Question<'_>) -> Option<Answer> {
         if self.ask(0, question) {
-            self.ring.knock()?;
+            self.knock();
         }
         let answer = self.wait(0);
         self.figures.by_process += u64::from(answer.is_none());
-        Ok(answer)
+        answer
+    }
+
+    /// Has chains that are READY begin. If that fails they are given up when they are waited for, so that no
+    /// later question is taken for theirs.
+    fn knock(&mut self) {
+        self.is_stuck |= self.ring.knock().is_err();
     }
 
     /// Makes a chain READY; false: it cannot be asked.
@@ -366,7 +372,8 @@ impl<'a> Chains<'a> {
                 abi::BPFDB_TABLE_DONE => break,
                 abi::BPFDB_TABLE_FREE | abi::BPFDB_TABLE_ABANDONED => return None,
                 _ if begun.elapsed() < self.spin => std::hint::spin_loop(),
-                _ if begun.elapsed() > PATIENCE => self.give_up(place),
+                // Of the others nothing will be heard, either.
+                _ if self.is_stuck || begun.elapsed() > PATIENCE => self.give_up(place),
                 state => self.sleep(place, state),
             }
         }

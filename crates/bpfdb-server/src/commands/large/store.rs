@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-use bpfdb::{Session, Status};
+use bpfdb::{Session, Status, ValueType};
 use bpfdb_values::big::{Head, build};
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::Run;
@@ -57,7 +57,11 @@ fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Res
 /// SSCAN and its kin are positions of the hash. Else one that a key keeps as long as the process lives: what
 /// was large may have been small in between.
 fn secret_of(session: &mut Session, key: &[u8]) -> Result<[u64; 2], Failure> {
-    let before = session.head_for_update(key)?.and_then(|head| head.value);
+    // A client can give a string the form of a head: its secret would be the client's choice.
+    let before = session
+        .head_for_update(key)?
+        .filter(|head| head.value_type != ValueType::STRING)
+        .and_then(|head| head.value);
     if let Some(Ok(Some(head))) = before.as_deref().map(Head::parse) {
         return Ok(head.secret);
     }

@@ -32,6 +32,11 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             "ERR SWAPDB while clients wait for keys (BLPOP and its kin) is not allowed".into(),
         );
     }
+    refuse_beside_transactions(context)?;
+    if first == second {
+        context.replies.ok();
+        return Ok(());
+    }
     // Else the kernel might begin a transaction between a look at those that are open and the exchange.
     let stopped = (context.instance).keep_kernel_from_answering(context.engine);
     let swapped = match stopped {
@@ -44,16 +49,16 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
+fn refuse_beside_transactions(context: &Context<'_>) -> Outcome {
+    match context.engine.stats()?.transactions {
+        0 => Ok(()),
+        _ => Err("CONFLICT another client has an open transaction; run the command again".into()),
+    }
+}
+
 /// Exchanges two databases, while the kernel answers nothing.
 fn swap(context: &mut Context<'_>, first: usize, second: usize) -> Outcome {
-    if context.engine.stats()?.transactions > 0 {
-        return Err(
-            "CONFLICT another client has an open transaction; run the command again".into(),
-        );
-    }
-    if first == second {
-        return Ok(());
-    }
+    refuse_beside_transactions(context)?;
     let databases = &context.instance.databases;
     once(context.session, Kind::Write, |session| {
         Ok(databases.write_swap(session, first, second)?)
