@@ -32,13 +32,15 @@ impl DatabaseOrder {
 
     /// As the record says. An Error of the engine, or [`Status::Corrupt`].
     pub fn read(session: &mut Session) -> Result<Self, Status> {
-        match session.head(&Self::key())? {
-            None => Ok(Self::default()),
-            Some(head) => {
-                let order = head.value.and_then(|bytes| Self::decode(&bytes));
-                order.ok_or(Status::Corrupt)
-            }
+        let key = Self::key();
+        // A look that is counted as no GET: few have the record.
+        if !session.watch(&key)?.is_present() {
+            return Ok(Self::default());
         }
+        let record = session.get(&key)?;
+        record
+            .and_then(|bytes| Self::decode(&bytes))
+            .ok_or(Status::Corrupt)
     }
 
     /// Sets the record.

@@ -434,8 +434,13 @@ fn nothing_in_the_server_waits() {
                 continue;
             }
             let text = fs::read_to_string(&path).expect("text");
-            let found = WAITS.iter().find(|&&wait| text.contains(wait));
-            assert_eq!(found, None, "{}", path.display());
+            let mut found = WAITS.iter().filter(|&&wait| text.contains(wait));
+            // SWAPDB waits for programs of the kernel to end: some ten milliseconds, and only where it
+            // exchanges something.
+            let swaps = path == sources.join("instance/mod.rs");
+            assert!(!swaps || text.matches("wait_for_readers").count() == 1);
+            let first = found.find(|&&wait| !(swaps && wait == "wait_for_readers"));
+            assert_eq!(first, None, "{}", path.display());
             looked_at += 1;
         }
     }

@@ -66,10 +66,11 @@ fn check(case: &Case, sides: &mut [Side; 2], aside: &mut Aside) -> Option<(Strin
     None
 }
 
-/// What docs/keyspace-events.md says of events that only Redis has: a script that fails is rolled back, and SCAN
-/// tells of no key that has expired.
+/// What docs/keyspace-events.md says of events that only Redis has: what is refused, and a script that fails and is
+/// rolled back, has none, also where Redis looks for the key before it looks at the arguments; and SCAN tells of no
+/// key that has expired.
 fn is_known(step: &Step, reply: &Reply, ours: &[Heard]) -> bool {
-    ours.is_empty() && (step.is("eval") && reply.is_error() || step.is("scan"))
+    ours.is_empty() && (reply.is_error() || step.is("scan"))
 }
 
 fn name(step: &Step) -> String {
