@@ -1,7 +1,7 @@
 //! A client's connection.
 
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -9,7 +9,6 @@ use bytes::BytesMut;
 use crate::auth::client::Asked;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
-use crate::io::socket;
 use crate::io::stream::Stream;
 use crate::parameters::Parameters;
 use crate::pool::Key;
@@ -121,8 +120,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(socket: OwnedFd, secret: i32) -> Self {
-        let address = socket::peer(socket.as_fd()).map(|peer| peer.ip());
+    pub(crate) fn new(socket: OwnedFd, address: Option<IpAddr>, secret: i32) -> Self {
         Self {
             address,
             socket: socket.into(),

@@ -204,9 +204,14 @@ impl Arguments {
         if let Some(way) = self.auth_type {
             settings.auth_type = way;
             settings.hba = None;
+            settings.administration.uses_rules = false;
+            settings.administration.anyone_may_look = false;
         }
+        // A setting that changes while the proxy runs has the rules read again, by these.
         if let Some(rules) = &self.auth_hba_file {
             settings.hba = Some(config::read_rules(rules)?);
+            settings.administration.uses_rules = true;
+            settings.administration.auth_hba_file = Some(rules.clone());
         }
         put_some(&mut settings.auth_user, self.auth_user.as_ref());
         put_some(&mut settings.auth_dbname, self.auth_dbname.as_ref());

@@ -13,6 +13,7 @@ use anyhow::Context;
 use bpfdb_proxy::settings::Administration;
 use bpfdb_proxy::{Proxy, Stopper};
 use clap::Parser;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use tracing_subscriber::EnvFilter;
 
@@ -32,6 +33,7 @@ fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
     for warning in &file.warnings {
         tracing::warn!("{warning}");
     }
+    raise_limit();
     let _pid_file = PidFile::write(file.settings.administration.pid_file.as_deref())?;
     // In every thread, before there is another.
     let signals = handled();
@@ -47,6 +49,15 @@ fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
     }
     proxy.run()?;
     Ok(())
+}
+
+/// Each client and each server takes a descriptor: the process has as many as the system allows it.
+fn raise_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
 }
 
 /// To standard error, or to the end of `logfile`.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 
 use crate::auth::login::Login;
+use crate::auth::secrets::Whose;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
@@ -41,8 +42,8 @@ pub(crate) enum Own {
 #[derive(Debug)]
 pub(crate) struct Lookup {
     pub(crate) client: Id,
-    pub(crate) user: String,
-    /// From the first row.
+    pub(crate) whose: Whose,
+    /// From the first row; empty: the user is known, and has no password.
     pub(crate) found: Option<String>,
     pub(crate) has_failed: bool,
 }

@@ -7,20 +7,28 @@ use rustc_hash::FxHashMap;
 /// Users that are known at a time.
 const USERS_MAX: usize = 10_000;
 
+/// Whose password something is about. Two databases may have users of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Whose {
+    /// The database that says it; `None`: the file of passwords does.
+    pub(crate) database: Option<String>,
+    pub(crate) user: String,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     /// What is kept of the password, if there is one; and how long that is good for.
-    found: FxHashMap<String, (Option<String>, Instant)>,
+    found: FxHashMap<Whose, (Option<String>, Instant)>,
 }
 
 impl Secrets {
     /// `None`: it is not known now.
-    pub(crate) fn get(&self, user: &str, now: Instant) -> Option<Option<String>> {
-        let (secret, until) = self.found.get(user)?;
+    pub(crate) fn get(&self, whose: &Whose, now: Instant) -> Option<Option<String>> {
+        let (secret, until) = self.found.get(whose)?;
         (now < *until).then(|| secret.clone())
     }
 
-    pub(crate) fn put(&mut self, user: String, secret: Option<String>, until: Instant) {
+    pub(crate) fn put(&mut self, whose: Whose, secret: Option<String>, until: Instant) {
         if self.found.len() >= USERS_MAX {
             let now = Instant::now();
             self.found.retain(|_, (_, until)| now < *until);
@@ -29,12 +37,12 @@ impl Secrets {
         if self.found.len() >= USERS_MAX {
             self.found.clear();
         }
-        self.found.insert(user, (secret, until));
+        self.found.insert(whose, (secret, until));
     }
 
     /// Its password may have been changed.
-    pub(crate) fn forget(&mut self, user: &str) {
-        self.found.remove(user);
+    pub(crate) fn forget(&mut self, whose: &Whose) {
+        self.found.remove(whose);
     }
 }
 
@@ -44,18 +52,33 @@ mod tests {
 
     use super::*;
 
+    fn of(database: &str, user: &str) -> Whose {
+        Whose {
+            database: Some(database.to_owned()),
+            user: user.to_owned(),
+        }
+    }
+
+    #[test]
+    fn answers_of_one_database_are_not_those_of_another() {
+        let (mut secrets, now) = (Secrets::default(), Instant::now());
+        let later = now + Duration::from_secs(60);
+        secrets.put(of("one", "user"), Some("its own".into()), later);
+        assert_eq!(secrets.get(&of("other", "user"), now), None);
+    }
+
     #[test]
     fn answers_are_kept_for_a_while_and_not_without_bound() {
         let (mut secrets, now) = (Secrets::default(), Instant::now());
         let later = now + Duration::from_secs(60);
-        secrets.put("a".into(), Some("b".into()), later);
-        assert_eq!(secrets.get("a", now), Some(Some("b".into())));
-        assert_eq!(secrets.get("a", later), None);
+        secrets.put(of("d", "a"), Some("b".into()), later);
+        assert_eq!(secrets.get(&of("d", "a"), now), Some(Some("b".into())));
+        assert_eq!(secrets.get(&of("d", "a"), later), None);
         for number in 0..2 * USERS_MAX {
-            secrets.put(number.to_string(), None, later);
+            secrets.put(of("d", &number.to_string()), None, later);
         }
         assert!(secrets.found.len() <= USERS_MAX);
-        let last = (2 * USERS_MAX - 1).to_string();
+        let last = of("d", &(2 * USERS_MAX - 1).to_string());
         assert_eq!(secrets.get(&last, now), Some(None));
         secrets.forget(&last);
         assert_eq!(secrets.get(&last, now), None);

@@ -38,7 +38,7 @@ pub enum SslMode {
 }
 
 /// Files of TLS, in the form PEM.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     pub mode: SslMode,
     /// Authorities.

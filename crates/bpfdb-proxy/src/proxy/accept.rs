@@ -11,7 +11,7 @@ use crate::client::{Client, Stage};
 use crate::config::CONSOLE;
 use crate::io::poll::{Interest, Source};
 use crate::io::slab::Id;
-use crate::io::socket;
+use crate::io::socket::{self, Address};
 use crate::parameters::Parameters;
 use crate::pool::{Key, Pool};
 use crate::settings::{ANY_DATABASE, AuthType};
@@ -25,6 +25,18 @@ const PASSWORD_MAX: usize = 65_535;
 const POOLS_MAX: usize = 1024;
 /// Clients of the console that may be there beyond `max_client_conn`.
 const OPERATORS: usize = 10;
+/// Connections beyond these whose first packet is awaited: it may be a request to cancel, or is refused with a
+/// message. More are closed without one.
+const STARTING: usize = 100;
+
+/// How it goes with accepting clients.
+#[derive(Debug, Default)]
+pub(super) struct Accepting {
+    /// Listeners are not waited for until the next tick.
+    rests: bool,
+    /// The log has the error since which no client was accepted.
+    has_told: bool,
+}
 
 impl Proxy {
     pub(super) fn accept(&mut self, listener: u32) {
@@ -33,18 +45,51 @@ impl Proxy {
             let socket = match accepted {
                 Ok(Some(socket)) => socket,
                 Ok(None) => return,
-                Err(error) => {
-                    tracing::error!(%error, "cannot accept a client");
-                    return;
-                }
+                Err(error) => return self.rest_listeners(&error),
             };
+            self.accepting.has_told = false;
+            let most = self.settings.max_client_conn + OPERATORS + STARTING;
+            if self.clients.len() >= most {
+                continue;
+            }
+            let address = socket::peer(socket.as_fd()).map(|peer| peer.ip());
+            // A connection by TCP that is reset already has no address. Rules would take it for one by a Unix
+            // socket.
+            let is_inet = matches!(self.addresses[listener as usize], Address::Inet(_));
+            if is_inet && address.is_none() {
+                continue;
+            }
             let secret = i32::from_ne_bytes(random());
-            let id = self.clients.insert(Client::new(socket, secret));
+            let id = (self.clients).insert(Client::new(socket, address, secret));
             let fd = self.clients[id].socket.as_fd();
             if let Err(error) = self.poll.add(fd, Source::Client(id), Interest::READ) {
                 tracing::error!(%error, "a client cannot be served");
                 self.clients.remove(id);
             }
+        }
+    }
+
+    /// A connection cannot be accepted, for example for want of descriptors. It stays in the queue of its listener,
+    /// which would be ready again at once: so listeners are not waited for until the next tick.
+    fn rest_listeners(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.accepting.has_told, true) {
+            tracing::error!(%error, "cannot accept clients");
+        }
+        self.accepting.rests = true;
+        self.wait_for_listeners(Interest::default());
+    }
+
+    /// Listeners that were not waited for are waited for again.
+    pub(super) fn accept_again(&mut self) {
+        if std::mem::take(&mut self.accepting.rests) {
+            self.wait_for_listeners(Interest::READ);
+        }
+    }
+
+    fn wait_for_listeners(&self, interest: Interest) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let source = Source::Listener(index as u32);
+            self.poll.change(listener.as_fd(), source, interest);
         }
     }
 
@@ -172,13 +217,13 @@ impl Proxy {
     pub(super) fn judge(&mut self, id: Id, verdict: Verdict) -> bool {
         match verdict {
             Verdict::Admitted(keys) => {
+                if let Some((keys, whose)) = keys.zip(self.whose_secret(id)) {
+                    self.keys.insert(whose, keys);
+                }
                 let client = &mut self.clients[id];
                 client.secret_kept = None;
                 client.stage = Stage::Greeted;
                 let is_for_console = client.console.is_some();
-                if let Some(keys) = keys {
-                    self.keys.insert(client.user.clone(), keys);
-                }
                 (is_for_console || self.enter_pool(id)) && self.greet(id)
             }
             Verdict::Asked(asked) => {
@@ -189,9 +234,11 @@ impl Proxy {
                 false
             }
             Verdict::Refused => {
+                if let Some(whose) = self.whose_secret(id) {
+                    self.secrets.forget(&whose);
+                }
                 let user = &self.clients[id].user;
                 let told = format!("password authentication failed for user \"{user}\"");
-                self.secrets.forget(user);
                 self.refuse(id, state::INVALID_PASSWORD, &told);
                 false
             }
@@ -234,7 +281,8 @@ impl Proxy {
         }
         self.flush_client(id);
         self.work.push_back(Work::Client(id));
-        true
+        // The connection may be broken already.
+        self.clients.get(id).is_some()
     }
 
     /// A client that is admitted has a pool from now on.
@@ -261,14 +309,15 @@ impl Proxy {
             let told = format!("database \"{}\" is disabled", key.database);
             return Err((state::PROTOCOL_VIOLATION, told));
         }
-        if let Some(&pool) = self.by_key.get(&key) {
-            return Ok(pool);
-        }
         let databases = &self.settings.databases;
         let database = databases
             .get(&key.database)
             .or(databases.get(ANY_DATABASE))
             .ok_or((state::INVALID_CATALOG, "no such database".to_owned()))?;
+        // The settings come first: pools of a database stay for a while when it is gone from them.
+        if let Some(&pool) = self.by_key.get(&key) {
+            return Ok(pool);
+        }
         let size = self.settings.size(database);
         let mode = self.settings.mode(database, &key.user);
         let mut pool = Pool::new(key.clone(), database.clone(), size, mode);

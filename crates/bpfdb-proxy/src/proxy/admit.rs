@@ -4,12 +4,15 @@ use std::time::Instant;
 
 use super::Proxy;
 use crate::auth::client as auth;
+use crate::auth::secrets::Whose;
 use crate::client::Stage;
+use crate::config::CONSOLE;
 use crate::hba::{AuthType, Method, Who};
 use crate::io::slab::Id;
 use crate::io::socket;
 use crate::pool::Key;
 use crate::server::{Expected, Lookup, Own};
+use crate::settings::ANY_DATABASE;
 use crate::wire::reply::{self, state};
 
 /// Longer names PostgreSQL does not have: nothing is asked about them.
@@ -27,14 +30,12 @@ impl Proxy {
             user: &client.user,
         };
         let told = match self.method(&who) {
-            Some(Method::Prove(AuthType::Trust)) => {
-                return self.challenge(id, AuthType::Trust, None);
-            }
+            Some(Method::Prove(AuthType::Trust)) => return self.trust(id),
             Some(Method::Prove(way)) => return self.find_secret(id, way),
             Some(Method::Peer)
                 if socket::peer_user(&client.socket).as_deref() == Some(who.user) =>
             {
-                return self.challenge(id, AuthType::Trust, None);
+                return self.trust(id);
             }
             Some(Method::Peer) => format!("Peer authentication failed for user \"{}\"", who.user),
             Some(Method::Reject) => format!("pg_hba.conf rejects connection for {}", shown(&who)),
@@ -49,6 +50,63 @@ impl Proxy {
             Some(rules) => rules.method(who),
             None => Some(Method::Prove(self.settings.auth_type)),
         }
+    }
+
+    /// A client need not prove who it is. With a file of PgBouncer its user has to be known all the same, as there.
+    fn trust(&mut self, id: Id) -> bool {
+        let administration = &self.settings.administration;
+        if administration.file.is_none() {
+            return self.challenge(id, AuthType::Trust, None);
+        }
+        let takes_any = administration.anyone_may_look && self.settings.hba.is_none();
+        if !takes_any {
+            return self.find_secret(id, AuthType::Trust);
+        }
+        // Who may enter the console is said by its own lists.
+        let client = &self.clients[id];
+        if client.console.is_some() || client.wanted.as_ref().is_some_and(|key| self.has_user(key))
+        {
+            return self.challenge(id, AuthType::Trust, None);
+        }
+        let told = "auth_type = any needs a database with a user of its own (user=)";
+        self.refuse(id, state::INVALID_AUTHORIZATION, told);
+        false
+    }
+
+    /// Are all clients of the database one user there?
+    fn has_user(&self, key: &Key) -> bool {
+        let databases = &self.settings.databases;
+        let database = databases.get(&key.database).or(databases.get(ANY_DATABASE));
+        database.is_some_and(|database| database.user.is_some())
+    }
+
+    /// Whose password counts where this user comes to this database. `None`: nothing says it.
+    pub(super) fn whose(&self, database: &str, user: &str) -> Option<Whose> {
+        let settings = &self.settings;
+        let is_in_file = settings.users.contains_key(user);
+        let has_entry = database != CONSOLE && settings.databases.contains_key(database);
+        let asked = settings.auth_dbname.as_deref();
+        let asked = asked.or(has_entry.then_some(database));
+        (is_in_file || asked.is_some()).then(|| Whose {
+            database: asked.filter(|_| !is_in_file).map(str::to_owned),
+            user: user.to_owned(),
+        })
+    }
+
+    /// The same, of a client that is not admitted yet.
+    pub(super) fn whose_secret(&self, id: Id) -> Option<Whose> {
+        let client = self.clients.get(id)?;
+        self.whose(&client.wanted.as_ref()?.database, &client.user)
+    }
+
+    /// What is kept of the client's password is known now; `None`: its user is not known.
+    fn compare(&mut self, id: Id, way: AuthType, secret: Option<String>) -> bool {
+        if way == AuthType::Trust && secret.is_none() {
+            let told = format!("no such user: {}", self.clients[id].user);
+            self.refuse(id, state::INVALID_AUTHORIZATION, &told);
+            return false;
+        }
+        self.challenge(id, way, secret)
     }
 
     /// Asks the client for its password, which is compared with `secret`.
@@ -74,24 +132,24 @@ impl Proxy {
             }
             (known, _) => {
                 let known = known.cloned();
-                self.challenge(id, way, known)
+                self.compare(id, way, known)
             }
         }
     }
 
     fn look_up(&mut self, id: Id, way: AuthType, user: String) -> bool {
-        let client = &self.clients[id];
-        let kept = self.secrets.get(&client.user, Instant::now());
+        let whose = self.whose_secret(id);
+        let kept = whose
+            .as_ref()
+            .and_then(|whose| self.secrets.get(whose, Instant::now()));
         if let Some(secret) = kept {
-            return self.challenge(id, way, secret);
+            return self.compare(id, way, secret);
         }
-        let own = client.wanted.as_ref().map(|key| &key.database);
-        let own = own.filter(|own| self.settings.databases.contains_key(*own));
-        let Some(database) = self.settings.auth_dbname.as_ref().or(own).cloned() else {
+        let Some(database) = whose.and_then(|whose| whose.database) else {
             tracing::warn!(
                 "auth_query: auth_dbname is not set, and the client's database has no entry"
             );
-            return self.challenge(id, way, None);
+            return self.compare(id, way, None);
         };
         let key = Key {
             database,
@@ -126,18 +184,22 @@ impl Proxy {
             let Stage::LooksUp { way, .. } = client.stage else {
                 continue;
             };
-            if let Some(secret) = self.secrets.get(&client.user, Instant::now()) {
-                self.challenge(id, way, secret);
+            // The pool is that of the database that is asked.
+            let whose = Whose {
+                database: Some(self.pools[pool as usize].key.database.clone()),
+                user: client.user.clone(),
+            };
+            if let Some(secret) = self.secrets.get(&whose, Instant::now()) {
+                self.compare(id, way, secret);
                 continue;
             }
-            let user = client.user.clone();
             let state = &mut self.servers[server];
-            reply::question(&mut state.output, &self.settings.auth_query, &user);
+            reply::question(&mut state.output, &self.settings.auth_query, &whose.user);
             state.statements.doubt_unnamed();
             (state.resumes, state.speaks) = (false, false);
             state.lookup = Some(Lookup {
                 client: id,
-                user,
+                whose,
                 found: None,
                 has_failed: false,
             });
@@ -152,15 +214,15 @@ impl Proxy {
     pub(super) fn looked_up(&mut self, lookup: Lookup) {
         let Lookup {
             client: id,
-            user,
+            whose,
             found,
             has_failed,
         } = lookup;
         if has_failed {
-            tracing::warn!(user, "auth_query has failed");
+            tracing::warn!(user = whose.user, "auth_query has failed");
         } else {
             let until = Instant::now() + self.settings.auth_query_cache;
-            self.secrets.put(user, found.clone(), until);
+            self.secrets.put(whose, found.clone(), until);
         }
         let Some(Stage::LooksUp { way, .. }) = self.clients.get(id).map(|client| &client.stage)
         else {
@@ -171,7 +233,7 @@ impl Proxy {
             let told = "the database does not say what it keeps of passwords (auth_query)";
             self.refuse(id, state::CONNECTION_FAILURE, told);
         } else {
-            self.challenge(id, way, found);
+            self.compare(id, way, found);
         }
     }
 }

@@ -15,9 +15,9 @@ use bytes::BytesMut;
 use super::{Proxy, Work};
 use crate::io::slab::Id;
 use crate::kernel::abi;
-use crate::kernel::programs::Taken;
+use crate::kernel::programs::{Kernel, Taken};
 use crate::kernel::shared::Word;
-use crate::server::{Copying, Expected, IDLE};
+use crate::server::{Copying, Expected, IDLE, Server};
 use crate::settings::PoolMode;
 use crate::traffic;
 use crate::wire::framing::{Framing, HEADER};
@@ -54,6 +54,10 @@ impl Proxy {
 
     /// Gives a client to the kernel, if nothing of it is under way here.
     pub(super) fn hand_back(&mut self, id: Id) {
+        if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
+            // It has not used it after all: a part of a header, or of a message, asks for nothing.
+            self.over(server);
+        }
         if self.settings.always_slow {
             return;
         }
@@ -68,11 +72,7 @@ impl Proxy {
         if !is_done || client.waits.is_some() || client.names.len() > 0 {
             return;
         }
-        if let Some(server) = client.server {
-            // It has not used it after all.
-            self.over(server);
-        }
-        let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get(id)) else {
+        let Some(kernel) = &self.kernel else {
             return;
         };
         let pool = client.pool.map(|pool| &self.pools[pool as usize]);
@@ -279,22 +279,9 @@ impl Proxy {
     /// The stream of a server that the kernel has begun to bring.
     pub(super) fn resume(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        if !std::mem::take(&mut server.resumes) {
-            return;
-        }
-        if let (Some(kernel), Some(place)) = (&self.kernel, server.slot) {
-            let shared = kernel.shared.server(place);
-            // SAFETY: bytes have come this way, so no program goes over this stream.
-            let stream = unsafe { (&raw const (*shared).stream).read_volatile() };
-            let mut head = [0; HEADER];
-            head.copy_from_slice(&stream.head[..HEADER]);
-            server.framing = Framing::resumed(
-                stream.left as usize,
-                stream.type_,
-                head,
-                stream.have as usize,
-            );
-        }
+        // Bytes have come this way, so no program goes over this stream.
+        server.framing = stream_of(self.kernel.as_ref(), server);
+        server.resumes = false;
     }
 
     /// A server for the process, of those that the kernel may give to clients.
@@ -454,4 +441,24 @@ impl Proxy {
             }
         }
     }
+}
+
+/// Where the stream of a server stands, of the bytes that its client has got: also if the kernel has begun to bring
+/// it.
+pub(super) fn stream_of(kernel: Option<&Kernel>, server: &Server) -> Framing {
+    let (Some(kernel), Some(place), true) = (kernel, server.slot, server.resumes) else {
+        return server.framing;
+    };
+    let shared = kernel.shared.server(place);
+    // SAFETY: the place is the server's for as long as the server is there. A program that still goes over the
+    // stream makes the value older, and not invalid: it has numbers only.
+    let stream = unsafe { (&raw const (*shared).stream).read_volatile() };
+    let mut head = [0; HEADER];
+    head.copy_from_slice(&stream.head[..HEADER]);
+    Framing::resumed(
+        stream.left as usize,
+        stream.type_,
+        head,
+        stream.have as usize,
+    )
 }

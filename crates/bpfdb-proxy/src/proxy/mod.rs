@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use crate::auth::scram::Keys;
-use crate::auth::secrets::Secrets;
+use crate::auth::secrets::{Secrets, Whose};
 use crate::client::Client;
 use crate::config::File;
 use crate::error::{Result, system};
@@ -88,6 +88,7 @@ pub struct Proxy {
     poll: Poll,
     listeners: Vec<OwnedFd>,
     addresses: Vec<Address>,
+    accepting: accept::Accepting,
     stop: UnixStream,
     clients: Slab<Client>,
     servers: Slab<Server>,
@@ -98,7 +99,7 @@ pub struct Proxy {
     /// What the database has said of passwords.
     secrets: Secrets,
     /// Of users that have logged in by SCRAM: with them the proxy logs in as they do.
-    keys: FxHashMap<String, Keys>,
+    keys: FxHashMap<Whose, Keys>,
     client_tls: Option<Arc<rustls::ServerConfig>>,
     server_tls: Option<Arc<rustls::ClientConfig>>,
     work: VecDeque<Work>,
@@ -195,6 +196,7 @@ impl Proxy {
             poll,
             listeners,
             addresses,
+            accepting: accept::Accepting::default(),
             stop,
             clients: Slab::new(),
             servers: Slab::new(),
@@ -369,12 +371,14 @@ impl Proxy {
             Err(_) => return self.leave(id),
         }
         let (now, server) = (client.output.len(), client.server);
+        let is_at_console = client.console.is_some();
         // There is room again.
-        if before >= HIGH
-            && now < HIGH
-            && let Some(server) = server
-        {
-            self.work.push_back(Work::Server(server));
+        if before >= HIGH && now < HIGH {
+            if let Some(server) = server {
+                self.work.push_back(Work::Server(server));
+            } else if is_at_console {
+                self.work.push_back(Work::Client(id));
+            }
         }
         self.client_waits(id);
     }
@@ -402,8 +406,10 @@ impl Proxy {
         let Some(client) = self.clients.get(id) else {
             return;
         };
+        // Replies of the console have no server that would stop for a client that does not take them.
+        let has_room = client.console.is_none() || client.output.len() < HIGH;
         let wanted = Interest {
-            readable: client.input.len() < HIGH || self.is_held(id),
+            readable: has_room && (client.input.len() < HIGH || self.is_held(id)),
             writable: client.has_output(),
         };
         let client = &mut self.clients[id];

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::Proxy;
 use crate::io::slab::Id;
+use crate::server::Server;
 use crate::wire::reply::state;
 
 /// What operators have said of databases.
@@ -78,8 +79,8 @@ impl Proxy {
     }
 
     pub(super) fn is_unwanted(&self, id: Id) -> bool {
-        let server = &self.servers[id];
-        server.retires || self.pools[server.pool as usize].is_paused
+        let is_so = |server: &Server| server.retires || self.pools[server.pool as usize].is_paused;
+        self.servers.get(id).is_some_and(is_so)
     }
 
     /// Closes the servers of a pool that are free, and are not to be.

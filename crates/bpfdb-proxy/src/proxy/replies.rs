@@ -207,7 +207,7 @@ impl Proxy {
             && lookup.found.is_none()
         {
             let secret = reply::value(&server.input[body..size], 1);
-            lookup.found = secret.map(text::shown);
+            lookup.found = Some(secret.map_or_else(String::new, text::shown));
         }
     }
 

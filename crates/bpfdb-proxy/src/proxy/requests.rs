@@ -66,7 +66,11 @@ impl Proxy {
             }
             return;
         }
-        if self.clients[id].console.is_some() {
+        // Its greeting may have failed, which ends it.
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        if client.console.is_some() {
             self.serve_console(id);
             return self.client_waits(id);
         }

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::frontend;
 
 use super::Proxy;
+use super::handover::stream_of;
 use crate::auth::login::{Login, Step};
 use crate::io::poll::Source;
 use crate::io::slab::Id;
@@ -73,8 +74,10 @@ impl Proxy {
 
     /// Says who the proxy is there.
     pub(super) fn start_login(&mut self, id: Id) {
+        let pool = &self.pools[self.servers[id].pool as usize];
+        let whose = self.whose(&pool.key.database, pool.user());
+        let whose = whose.as_ref();
         let server = &mut self.servers[id];
-        let pool = &self.pools[server.pool as usize];
         let mut parameters = vec![("user", pool.user()), ("database", pool.name())];
         let options = pool.database.parameters.iter().chain(&pool.key.options);
         parameters.extend(options.map(|(name, value)| (name.as_str(), value.as_str())));
@@ -82,9 +85,10 @@ impl Proxy {
         let user = pool.user();
         let password = pool.database.password.as_ref();
         let password = password.or_else(|| self.settings.users.get(user)).cloned();
-        let looked_up = || self.secrets.get(user, Instant::now()).flatten();
+        let looked_up = || self.secrets.get(whose?, Instant::now()).flatten();
         let password = password.or_else(looked_up);
-        let keys = self.keys.get(user).cloned();
+        let password = password.filter(|password| !password.is_empty());
+        let keys = whose.and_then(|whose| self.keys.get(whose)).cloned();
         server.stage = Stage::LogsIn(Box::new(Login::new(user.to_owned(), password, keys)));
         match begun {
             Ok(()) => self.flush_server(id),
@@ -228,10 +232,16 @@ impl Proxy {
             return;
         };
         let client = server.client;
+        let is_between = stream_of(self.kernel.as_ref(), server).is_between();
         self.close_server(id);
-        if let Some(client) = client {
-            let told = "server closed the connection unexpectedly";
-            self.refuse(client, state::CONNECTION_FAILURE, told);
+        match client {
+            Some(client) if is_between => {
+                let told = "server closed the connection unexpectedly";
+                self.refuse(client, state::CONNECTION_FAILURE, told);
+            }
+            // The rest of its message does not come.
+            Some(client) => self.end(client, b""),
+            None => {}
         }
     }
 
@@ -303,7 +313,8 @@ impl Proxy {
         };
         // Within a message it could not be told from that.
         let server = client.server.and_then(|server| self.servers.get(server));
-        if server.is_none_or(|server| server.framing.is_between()) {
+        let stream = server.map(|server| stream_of(self.kernel.as_ref(), server));
+        if stream.is_none_or(|stream| stream.is_between()) {
             client.output.extend_from_slice(message);
         }
         let _ = client.socket.send(&mut client.output);

@@ -16,6 +16,7 @@ pub(super) fn is_over(since: Instant, limit: Duration, now: Instant) -> bool {
 impl Proxy {
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
+        self.accept_again();
         self.end_activities(now);
         self.look_at_waiting(now);
         self.end_waits(now);

@@ -6,6 +6,7 @@ use bpfdb_proxy::settings::{ANY_DATABASE, AuthType, Hba};
 
 use crate::postgres::{self, LOOKED_UP, PASSWORD, USER, psql};
 use crate::proxy::{TestProxy, Way};
+use crate::wire::{Wire, kinds, message, start_packet_for};
 
 /// The value of `select 1`, or what psql is told.
 fn select(command: &mut Command) -> Result<String, String> {
@@ -76,6 +77,38 @@ fn passwords_are_those_that_the_database_keeps() {
         let told = logs_in(LOOKED_UP, "new");
         change(PASSWORD);
         assert_eq!(told.as_deref(), Ok("1"), "{auth:?}");
+    }
+}
+
+/// The owner of a database says who its users are, and not who those of others are.
+#[test]
+fn what_one_database_says_of_passwords_counts_there_only() {
+    const ROLE: &str = "root";
+    postgres::with_other();
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        let database = settings.databases[ANY_DATABASE].clone();
+        for name in ["postgres", postgres::OTHER] {
+            settings.databases.insert(name.into(), database.clone());
+        }
+        settings.auth_type = AuthType::Plain;
+        settings.auth_user = Some(USER.into());
+        settings.auth_query = "select $1::text, 'of ' || current_database()".into();
+        settings.administration.admin_users = vec![ROLE.into()];
+    });
+    let enters = |database: &str, password: &str| {
+        let mut wire = Wire::open(proxy.port);
+        wire.send(&start_packet_for(ROLE, database, &[]));
+        wire.send(&message(b'p', format!("{password}\0").as_bytes()));
+        kinds(&wire.until(b'Z')).ends_with('Z')
+    };
+    let of_other = format!("of {}", postgres::OTHER);
+    for _ in 0..2 {
+        assert!(enters(postgres::OTHER, &of_other));
+        assert!(!enters("postgres", &of_other));
+        assert!(!enters("pgbouncer", &of_other));
+        assert!(enters("postgres", "of postgres"));
+        assert!(!enters("pgbouncer", "of postgres"));
+        assert!(!enters(postgres::OTHER, "of postgres"));
     }
 }
 

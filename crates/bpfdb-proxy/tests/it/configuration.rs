@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -9,7 +10,10 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::postgres;
-use crate::wire::{Wire, error};
+use crate::wire::{Wire, error, kinds, start_packet_for};
+
+/// Who uses the console.
+const OPERATOR: &str = "operator";
 
 /// A proxy as a process of its own. It is killed when it is dropped.
 pub(crate) struct Program {
@@ -27,12 +31,20 @@ fn command() -> Command {
 impl Program {
     /// With a file of these sections; `{port}` in it is that of the tests' PostgreSQL.
     pub(crate) fn start(file: &str) -> Self {
+        Self::with(file, |_, _| {})
+    }
+
+    /// `change`: has other arguments, with files in the folder.
+    fn with(file: &str, change: impl FnOnce(&mut Command, &Path)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = format!("{}\n[pgbouncer]\nunix_socket_dir =\n", filled(file));
-        fs::write(folder.path().join("pgbouncer.ini"), file).expect("written");
+        let users = format!("\"{}\" \"\"\n\"{OPERATOR}\" \"\"\n", postgres::USER);
+        fs::write(folder.path().join("users.txt"), users).expect("written");
         let mut child = command();
         child.arg(folder.path().join("pgbouncer.ini"));
         child.args(["--listen", "127.0.0.1:0"]);
+        change(&mut child, folder.path());
+        let file = format!("{file}\n[pgbouncer]\nunix_socket_dir =\n");
+        fs::write(folder.path().join("pgbouncer.ini"), filled(&file, &folder)).expect("written");
         child.stderr(Stdio::piped());
         bpfdb_tests::process::dies_with_us(&mut child);
         let mut child = child.spawn().expect("it starts");
@@ -54,7 +66,8 @@ impl Program {
     }
 
     pub(crate) fn write(&self, file: &str) {
-        fs::write(self.folder.path().join("pgbouncer.ini"), filled(file)).expect("written");
+        let file = filled(file, &self.folder);
+        fs::write(self.folder.path().join("pgbouncer.ini"), file).expect("written");
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -86,8 +99,63 @@ impl Drop for Program {
     }
 }
 
-fn filled(file: &str) -> String {
-    file.replace("{port}", &postgres::shared().port.to_string())
+/// With the file of users, whom PgBouncer has to know.
+fn filled(file: &str, folder: &TempDir) -> String {
+    let file = file.replace("{port}", &postgres::shared().port.to_string());
+    let users = folder.path().join("users.txt");
+    format!("{file}\n[pgbouncer]\nauth_file = {}\n", users.display())
+}
+
+/// What a client hears that asks for the database with nothing but its name; empty: it is admitted.
+fn told(program: &Program, user: &str, database: &str) -> String {
+    let mut wire = Wire::open(program.port);
+    wire.send(&start_packet_for(user, database, &[]));
+    let messages = wire.until(b'Z');
+    if kinds(&messages).ends_with('Z') {
+        return String::new();
+    }
+    error(&messages, b'M')
+}
+
+#[test]
+fn rules_of_a_flag_stay_when_a_setting_changes() {
+    let file = format!(
+        "[databases]\npostgres = host=127.0.0.1 port={{port}}\n[pgbouncer]\nadmin_users = {OPERATOR}\n"
+    );
+    let program = Program::with(&file, |command, folder| {
+        let rules = folder.join("rules");
+        let text = format!("host all {OPERATOR} all trust\nhost all all all reject\n");
+        fs::write(&rules, text).expect("written");
+        command.arg("--auth-hba-file").arg(rules);
+    });
+    let is_rejected = || told(&program, postgres::USER, "postgres").contains("rejects connection");
+    assert!(is_rejected());
+    let mut console = Wire::connect_to(program.port, OPERATOR, "pgbouncer");
+    assert_eq!(kinds(&console.query("SET auth_query_cache = 7")), "CZ");
+    assert!(is_rejected());
+}
+
+#[test]
+fn a_file_of_pgbouncer_has_users_be_known() {
+    let file = |auth_type: &str| {
+        format!(
+            "[databases]\npostgres = host=127.0.0.1 port={{port}}\n\
+             forced = host=127.0.0.1 port={{port}} dbname=postgres user={}\n\
+             [pgbouncer]\nadmin_users = stranger,{OPERATOR}\nauth_type = {auth_type}\n",
+            postgres::USER
+        )
+    };
+    let program = Program::start(&file("trust"));
+    assert_eq!(told(&program, postgres::USER, "postgres"), "");
+    assert_eq!(told(&program, OPERATOR, "pgbouncer"), "");
+    for database in ["postgres", "forced", "pgbouncer"] {
+        let told = told(&program, "stranger", database);
+        assert_eq!(told, "no such user: stranger", "{database}");
+    }
+    let program = Program::start(&file("any"));
+    assert_eq!(told(&program, "stranger", "forced"), "");
+    let told = told(&program, postgres::USER, "postgres");
+    assert!(told.contains("needs a database with a user"), "{told}");
 }
 
 #[test]

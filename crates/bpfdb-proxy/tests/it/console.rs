@@ -14,12 +14,12 @@ use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
 use crate::wire::{Message, Wire, error, kinds, query, rows};
 
-const ADMIN: &str = "operator";
+pub(crate) const ADMIN: &str = "operator";
 const STATS: &str = "watcher";
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn start(way: Way, servers: usize) -> TestProxy {
+pub(crate) fn start(way: Way, servers: usize) -> TestProxy {
     TestProxy::with(way, |settings| {
         settings.default_pool_size = servers;
         settings.administration.admin_users = vec![ADMIN.into()];
@@ -27,7 +27,7 @@ fn start(way: Way, servers: usize) -> TestProxy {
     })
 }
 
-fn console(port: u16, user: &str) -> Wire {
+pub(crate) fn console(port: u16, user: &str) -> Wire {
     Wire::connect_to(port, user, "pgbouncer")
 }
 
@@ -445,6 +445,28 @@ fn a_file_is_read_again_while_clients_stay() {
     program.write("[databases]\n[pgbouncer]\nauth_type = trust\nunix_socket_dir =\n");
     program.signal(nix::sys::signal::Signal::SIGHUP);
     assert_eq!(error(&client.until(0), b'C'), "57P01");
+    // And takes no more.
+    let mut late = Wire::open(program.port);
+    late.send(&crate::wire::start_packet(postgres::USER, &[]));
+    assert_eq!(error(&late.until(b'Z'), b'C'), "3D000");
+}
+
+#[test]
+fn servers_are_replaced_when_tls_with_them_changes() {
+    const BY_TLS: &str = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+    let file = format!(
+        "[databases]\npostgres = host=127.0.0.1 port={{port}}\n[pgbouncer]\nauth_type = trust\n\
+         admin_users = {ADMIN}\npool_mode = transaction\n"
+    );
+    let program = Program::start(&file);
+    let mut client = program.client();
+    assert_eq!(client.value(BY_TLS), "f");
+    let mut console = console(program.port, ADMIN);
+    assert_eq!(
+        kinds(&console.query("SET server_tls_sslmode = require")),
+        "CZ"
+    );
+    assert_eq!(client.value(BY_TLS), "t");
 }
 
 #[test]

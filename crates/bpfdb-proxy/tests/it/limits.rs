@@ -1,14 +1,17 @@
 //! Limits, and what clients hear of them.
 
+use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 use bpfdb_proxy::settings::{ANY_DATABASE, AuthType};
 
+use crate::console::{self, ADMIN};
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
 use crate::relay::Relay;
-use crate::wire::{Wire, error, message, query, start_packet};
+use crate::wire::{Wire, error, kinds, message, query, rows, start_packet};
 
 /// The state of SQL with which a connection ends that sends this.
 fn refused(proxy: &TestProxy, packet: &[u8]) -> String {
@@ -144,4 +147,53 @@ fn modes_are_as_named() {
         // To the end of the connection.
         assert_eq!(error(&wire.until(0), b'C'), "08P01", "{way:?}");
     }
+}
+
+/// What has come of a request is not enough to keep a server for it.
+#[test]
+fn the_beginning_of_a_request_holds_no_server() {
+    for way in WAYS {
+        for part in [&b"Q\0\0"[..], b"Q\0\0\0\x0dsel"] {
+            let proxy = console::start(way, 1);
+            let (mut one, mut two) = (proxy.client(), proxy.client());
+            for _ in 0..3 {
+                // A client goes back to the kernel a moment after the process has served it.
+                thread::sleep(Duration::from_millis(20));
+                assert_eq!(one.value("select 1"), "1");
+            }
+            one.send(part);
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(two.value("select 2"), "2", "{way:?}");
+            let mut console = console::console(proxy.port, ADMIN);
+            assert_eq!(kinds(&console.query("PAUSE")), "CZ", "{way:?}");
+            console.query("RESUME");
+            one.send(&query("select 1")[part.len()..]);
+            assert_eq!(rows(&one.until(b'Z')), [["1"]], "{way:?}");
+        }
+    }
+}
+
+/// An operator who sends commands, and takes no replies, is not served without end.
+#[test]
+fn replies_that_nobody_takes_are_bounded() {
+    // More than sockets keep, in both directions.
+    const COMMANDS: usize = 1000;
+    let proxy = console::start(Way::Plain, 1);
+    let mut console = console::console(proxy.port, ADMIN);
+    // The reply repeats the command.
+    let command = query(&"x".repeat(60_000));
+    console.send(&command);
+    let reply = console.until(b'Z');
+    let whole = reply.iter().map(|(kind, body)| message(*kind, body));
+    let reply = whole.collect::<Vec<_>>().concat();
+    let mut sends = console.socket.try_clone().expect("a second handle");
+    let writes = thread::spawn(move || sends.write_all(&command.repeat(COMMANDS)).is_ok());
+    thread::sleep(Duration::from_secs(2));
+    assert!(!writes.is_finished(), "all commands were taken");
+    let mut got = vec![0; reply.len()];
+    for number in 0..COMMANDS {
+        console.socket.read_exact(&mut got).expect("a reply");
+        assert!(got == reply, "{number}");
+    }
+    assert!(writes.join().expect("it ends"));
 }

@@ -4,19 +4,20 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt};
+
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{message, query};
+use crate::wire::{message, query, start_packet};
 
-fn await_no(what: &str) {
+/// Waits until so many servers are so.
+fn await_count(what: &str, count: &str) {
     let begun = Instant::now();
-    while postgres::shared().direct(&format!(
-        "select count(*) from pg_stat_activity where {what}"
-    )) != "0"
-    {
+    let select = format!("select count(*) from pg_stat_activity where {what}");
+    while postgres::shared().direct(&select) != count {
         assert!(
             begun.elapsed() < Duration::from_secs(10),
-            "there is still one: {what}"
+            "there are not {count}: {what}"
         );
         thread::sleep(Duration::from_millis(50));
     }
@@ -34,7 +35,13 @@ fn a_client_takes_its_transaction_with_it() {
             wire.query("begin");
             wire.query("select txid_current()");
             match how {
-                1 => wire.send(&query("select pg_sleep(20)")),
+                1 => {
+                    wire.send(&query("select pg_sleep(20)"));
+                    // Before it has begun it could not be cancelled.
+                    let name = name(way);
+                    let sleeps = "state = 'active' and query = 'select pg_sleep(20)'";
+                    await_count(&format!("application_name = '{name}' and {sleeps}"), "1");
+                }
                 2 => wire.send(&message(b'X', b"")),
                 3 => wire.send(b"Q\0\0"),
                 4 => wire.send(b"Q\0\0\0\x02"),
@@ -43,11 +50,29 @@ fn a_client_takes_its_transaction_with_it() {
             drop(wire);
         }
         let name = name(way);
-        await_no(&format!(
-            "application_name = '{name}' and (state like 'idle in%' or state = 'active')"
-        ));
+        let is_left = "(state like 'idle in%' or state = 'active')";
+        await_count(&format!("application_name = '{name}' and {is_left}"), "0");
         assert_eq!(proxy.client().value("select 1"), "1");
     }
+}
+
+/// Its greeting cannot be sent then.
+#[test]
+fn a_client_that_is_reset_at_its_start_ends_alone() {
+    let proxy = TestProxy::start(Way::Plain, 2);
+    assert_eq!(proxy.client().value("select 1"), "1");
+    for _ in 0..500 {
+        let mut wire = crate::wire::Wire::open(proxy.port);
+        wire.send(&start_packet(postgres::USER, &[]));
+        let at_once = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        setsockopt(&wire.socket, sockopt::Linger, &at_once).expect("set");
+        drop(wire);
+    }
+    assert_eq!(proxy.client().value("select 1"), "1");
+    proxy.stop();
 }
 
 #[test]

@@ -20,7 +20,7 @@ use bytes::BytesMut;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
-use super::Proxy;
+use super::{HIGH, Proxy};
 use crate::client::{Role, Stage};
 use crate::config::CONSOLE;
 use crate::io::slab::Id;
@@ -100,6 +100,10 @@ impl Proxy {
         let Some(client) = self.clients.get_mut(id).filter(|_| !is_busy) else {
             return false;
         };
+        // It goes on when the operator has taken what is there.
+        if client.output.len() >= HIGH {
+            return false;
+        }
         let (kind, size) = match client.framing.next(&client.input) {
             Next::Short => return false,
             Next::Begins { kind, size, .. } if size <= COMMAND_MAX => (kind, size),

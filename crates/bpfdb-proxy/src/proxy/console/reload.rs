@@ -41,6 +41,7 @@ impl Proxy {
         (self.client_tls, self.server_tls) = (client_tls, server_tls);
         // The database is asked again.
         self.secrets = Secrets::default();
+        let is_same_tls = settings.server_tls == self.settings.server_tls;
         self.settings = Rc::new(settings);
         let ports = ports(&self.settings);
         if let Some(kernel) = &self.kernel
@@ -49,12 +50,12 @@ impl Proxy {
             tracing::warn!(%error, "the kernel does not serve a database");
         }
         for number in 0..self.pools.len() as u32 {
-            self.put_into_pool(number);
+            self.put_into_pool(number, is_same_tls);
         }
         Ok(())
     }
 
-    fn put_into_pool(&mut self, number: u32) {
+    fn put_into_pool(&mut self, number: u32, is_same_tls: bool) {
         let settings = Rc::clone(&self.settings);
         let pool = &mut self.pools[number as usize];
         let databases = &settings.databases;
@@ -65,7 +66,7 @@ impl Proxy {
             let name = pool.key.database.clone();
             return self.kill(&name, "database configuration was removed");
         };
-        let is_same = database.is_same_place(&pool.database);
+        let is_same = is_same_tls && database.is_same_place(&pool.database);
         pool.size = settings.size(database);
         pool.mode = settings.mode(database, &pool.key.user);
         pool.database = database.clone();
