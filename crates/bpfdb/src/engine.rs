@@ -165,7 +165,9 @@ impl Engine {
         time::synchronize(&memory)?;
         // The timer that runs, if it does, belongs to programs of before.
         start_maintenance(object)?;
-        Self::assemble(object, maps, memory)?.own(Some(claim))
+        let engine = Self::assemble(object, maps, memory)?.own(Some(claim))?;
+        engine.end_eviction()?;
+        Ok(engine)
     }
 
     /// Attaches to an engine that is pinned in `folder` and that another process owns.

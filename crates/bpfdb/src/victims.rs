@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::memory::usage::{self, Usage};
@@ -169,6 +170,20 @@ impl Engine {
         let state = self.inner.memory.state_pointer();
         // SAFETY: as above.
         unsafe { (&raw mut (*state).eviction).write_volatile(number) };
+        Ok(())
+    }
+
+    /// Ends what an owner was doing that was killed: nobody evicts, and no slab is closing for that.
+    pub(crate) fn end_eviction(&self) -> Result<()> {
+        self.set_access_tracking(Tracking::Off)?;
+        self.set_shortage(Shortage::Final)?;
+        let inner = &self.inner;
+        let taken = inner.memory.state().pages_taken.value as usize;
+        for page in 1..taken.min(inner.slabs.len()) {
+            if inner.slabs.read(page).closing != 0 {
+                close_slab(&inner.driver, page as u32, false)?;
+            }
+        }
         Ok(())
     }
 
@@ -345,8 +360,8 @@ impl Session {
     }
 
     /// Makes pages free for data of any size, by evicting all records of some pages of slots: those
-    /// with the least in them, `pages` of them at most. It goes over all records for that. `progress` hears
-    /// how many records were evicted.
+    /// with the least in them, `pages` of them at most. It goes over all records for that. `gone` is called
+    /// with each record that was evicted.
     ///
     /// For when much was evicted and no write finds a slot of its size: what is freed here and there is for
     /// data of the size that was there. Pages stay that have something that cannot be evicted.
@@ -357,26 +372,24 @@ impl Session {
         &mut self,
         pages: usize,
         expiring_only: bool,
-        mut progress: impl FnMut(u64),
+        mut gone: impl FnMut(&Victim),
     ) -> Result<(), Status> {
         let engine = self.engine().clone();
-        let chosen = engine.sparse_slabs(pages);
-        let close = |page: u32, closes: u64| {
-            let driver = &engine.inner.driver;
-            driver.run(abi::BPFDB_DRIVER_CLOSE_SLAB, &[page.into(), closes])
+        let driver = &engine.inner.driver;
+        let mut closed = ClosedSlabs {
+            driver,
+            pages: Vec::new(),
         };
         let mut classes = BTreeSet::new();
-        for &page in &chosen {
-            let class = close(page, 1).map_err(|_| Status::BadRequest)?;
+        for page in engine.sparse_slabs(pages) {
+            closed.pages.push(page);
+            let class = close_slab(driver, page, true).map_err(|_| Status::BadRequest)?;
             classes.insert(class);
         }
-        let outcome = self.evict_closing(expiring_only, &mut progress);
+        let outcome = self.evict_closing(expiring_only, &mut gone);
         for class in classes {
             // Also of slots that processors keep ready.
-            let _ = (engine.inner.driver).run(abi::BPFDB_DRIVER_RECLAIM, &[class.into()]);
-        }
-        for page in chosen {
-            let _ = close(page, 0);
+            let _ = driver.run(abi::BPFDB_DRIVER_RECLAIM, &[class.into()]);
         }
         outcome
     }
@@ -385,7 +398,7 @@ impl Session {
     fn evict_closing(
         &mut self,
         expiring_only: bool,
-        progress: &mut impl FnMut(u64),
+        gone: &mut impl FnMut(&Victim),
     ) -> Result<(), Status> {
         let expiring = match expiring_only {
             true => abi::BPFDB_SAMPLE_EXPIRING,
@@ -402,7 +415,7 @@ impl Session {
             })?;
             cursor = reply.cursor;
             let sampled = self.sampled(&reply);
-            progress(self.evict(&sampled.victims)?.records);
+            self.evict_each(&sampled.victims, &mut *gone)?;
             if sampled.round_ended {
                 return Ok(());
             }
@@ -415,6 +428,15 @@ impl Session {
     /// # Errors
     /// Nothing can be deleted now: the log has no room, or is closed. Some may be.
     pub fn evict(&mut self, victims: &[Victim]) -> Result<Evicted, Status> {
+        self.evict_each(victims, |_| ())
+    }
+
+    /// The same; `gone` is called with each of them that was deleted, also if an Error follows.
+    pub fn evict_each(
+        &mut self,
+        victims: &[Victim],
+        mut gone: impl FnMut(&Victim),
+    ) -> Result<Evicted, Status> {
         let mut evicted = Evicted::default();
         for some in victims.chunks(EVICTED_AT_ONCE) {
             let operations: Vec<_> = some.iter().map(evict).collect();
@@ -422,12 +444,19 @@ impl Session {
                 .prepare(&operations, 0)
                 .map_err(|_| Status::BadRequest)?;
             self.run(&batch).map_err(|_| Status::BadRequest)?;
-            for i in 0..batch.len() {
+            let mut refused = None;
+            for (i, victim) in some.iter().enumerate() {
                 match self.status_of(&batch, i) {
-                    Status::Found => evicted.records += 1,
-                    status if status.is_refused_by_log() => return Err(status),
+                    Status::Found => {
+                        evicted.records += 1;
+                        gone(victim);
+                    }
+                    status if status.is_refused_by_log() => refused = Some(status),
                     _ => evicted.spared += 1,
                 }
+            }
+            if let Some(status) = refused {
+                return Err(status);
             }
         }
         Ok(evicted)
@@ -444,6 +473,29 @@ impl Session {
         let word = word_of_access(access, self.engine().coarse_now());
         self.read_access(&Operation::Access(key, word)).map(drop)
     }
+}
+
+/// Slabs from which no slot is taken, until this is dropped.
+struct ClosedSlabs<'a> {
+    driver: &'a Driver,
+    pages: Vec<u32>,
+}
+
+impl Drop for ClosedSlabs<'_> {
+    fn drop(&mut self) {
+        for &page in &self.pages {
+            // A page whose slab was not closed stays as it is.
+            let _ = close_slab(self.driver, page, false);
+        }
+    }
+}
+
+/// Has the allocator take no slot from a slab any more, or take some again; its class.
+fn close_slab(driver: &Driver, page: u32, closes: bool) -> Result<u32> {
+    driver.run(
+        abi::BPFDB_DRIVER_CLOSE_SLAB,
+        &[page.into(), u64::from(closes)],
+    )
 }
 
 fn evict(victim: &Victim) -> Operation<'_> {

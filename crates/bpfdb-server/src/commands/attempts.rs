@@ -76,6 +76,8 @@ struct Eviction {
     number: u64,
     /// Records that had been evicted at its last attempt.
     evicted: u64,
+    /// Bytes that had been evicted at its first one.
+    bytes_before: u64,
 }
 
 impl Backoff {
@@ -113,15 +115,21 @@ impl Backoff {
     }
 
     /// Asks for records to be evicted. True: there was none to evict since this command has asked first.
-    /// Attempts do not count while others go.
+    /// Attempts do not count while others go, unless as much has gone as there is memory, and this one
+    /// has found no room in it.
     fn is_hopeless(&mut self, context: &Context<'_>) -> bool {
         let evictor = &context.instance.evictor;
         let (number, evicted) = (evictor.ask(), evictor.evicted());
         let Some(eviction) = &mut self.eviction else {
-            self.eviction = Some(Box::new(Eviction { number, evicted }));
+            self.eviction = Some(Box::new(Eviction {
+                number,
+                evicted,
+                bytes_before: evictor.evicted_bytes(),
+            }));
             return false;
         };
-        if eviction.evicted != evicted {
+        let bytes = evictor.evicted_bytes() - eviction.bytes_before;
+        if eviction.evicted != evicted && bytes < context.engine.memory_limit() {
             eviction.evicted = evicted;
             self.attempts = 0;
         }

@@ -24,10 +24,11 @@ use super::atomic;
 use super::context::{Context, Failure, Outcome};
 use super::definition::{Command, KeyFlag};
 use super::event::{Event, Events, Misses, Told};
-use super::job::Progress;
+use super::job::{Job, Progress};
 use super::publish;
 use crate::connection::subscribed::{Message, Staged};
 use crate::connection::table::ConnectionTable;
+use crate::eviction::GoneKey;
 use crate::instance::Instance;
 use crate::settings::EventClass;
 
@@ -43,24 +44,25 @@ pub(crate) fn note(
         Ok(()) => Step::Done,
         Err(failure) => Step::Failed(failure),
     };
-    note_outcome(context, command, arguments, step);
+    note_outcome(context, command, arguments, step, true);
 }
 
-/// The same after a step of its job, which `keeps_steps` perhaps.
+/// The same after a step of its job.
 pub(crate) fn note_step(
     context: &mut Context<'_>,
     command: &Command,
     arguments: &[Vec<u8>],
     outcome: &Result<Progress, Failure>,
-    keeps_steps: bool,
+    job: &dyn Job,
 ) {
+    let keeps_steps = job.keeps_steps();
     let step = match outcome {
         Ok(Progress::More) | Err(_) if keeps_steps => Step::Done,
         Ok(Progress::More) => Step::MoreFollow,
         Ok(Progress::Done) => Step::Done,
         Err(failure) => Step::Failed(failure),
     };
-    note_outcome(context, command, arguments, step);
+    note_outcome(context, command, arguments, step, !job.has_begun());
 }
 
 /// What has become of a command.
@@ -72,11 +74,13 @@ enum Step<'a> {
     Failed(&'a Failure),
 }
 
+/// `begins_anew`: after an Error it is executed from its beginning, if it is tried again.
 fn note_outcome(
     context: &mut Context<'_>,
     command: &Command,
     arguments: &[Vec<u8>],
     step: Step<'_>,
+    begins_anew: bool,
 ) {
     if !context.instance.settings.keyspace_events.is_any() {
         return;
@@ -86,7 +90,12 @@ fn note_outcome(
     let changes = match step {
         Step::MoreFollow => return,
         // It may be tried again in the transaction, in which what it has done stays.
-        Step::Failed(Failure::Engine(_)) if atomic::is_open(context.session) => return,
+        Step::Failed(Failure::Engine(_)) if atomic::is_open(context.session) => {
+            if begins_anew {
+                context.connection.mail.repeat_changes();
+            }
+            return;
+        }
         Step::Done => context.connection.mail.take_changes(false),
         Step::Failed(_) => {
             // It has changed nothing.
@@ -243,6 +252,15 @@ fn set_expiry(context: &mut Context<'_>, stored_key: &[u8], expires_at: Option<u
     before != expires_at && before.is_some_and(|before| before <= context.engine.now_ms())
 }
 
+/// Of a key that was evicted.
+fn evicted(key: GoneKey) -> Event {
+    Event {
+        class: EventClass::Evicted,
+        name: "evicted",
+        stored_key: key.stored_key,
+    }
+}
+
 /// Of a key whose time is over.
 fn expired(stored_key: &[u8]) -> Event {
     Event {
@@ -253,13 +271,20 @@ fn expired(stored_key: &[u8]) -> Event {
 }
 
 fn send_expired(context: &mut Context<'_>, stored_key: &[u8]) {
-    for message in messages(context.instance, &expired(stored_key)) {
+    send(context, &expired(stored_key));
+}
+
+fn send(context: &mut Context<'_>, event: &Event) {
+    for message in messages(context.instance, event) {
         publish::send(context, &message);
     }
 }
 
-/// Publishes which keys have expired, before a request is executed.
+/// Publishes which keys were evicted and have expired, before a request is executed.
 pub(crate) fn publish_expired(context: &mut Context<'_>) {
+    for key in take_evicted(context.instance) {
+        send(context, &evicted(key));
+    }
     while let Some(key) = take_expired(context.engine, context.instance) {
         send_expired(context, &key);
     }
@@ -271,6 +296,9 @@ pub(crate) fn publish_expired_for_nobody(
     instance: &mut Instance,
     connections: &mut ConnectionTable,
 ) {
+    for key in take_evicted(instance) {
+        publish_for_nobody(engine, instance, connections, &evicted(key));
+    }
     while let Some(key) = take_expired(engine, instance) {
         publish_for_nobody(engine, instance, connections, &expired(&key));
     }
@@ -286,6 +314,22 @@ fn publish_for_nobody(
     for message in messages(instance, event) {
         publish::send_for_nobody(engine, instance, connections, &message);
     }
+}
+
+/// The keys that were evicted since the last call; they expire no more.
+fn take_evicted(instance: &mut Instance) -> Vec<GoneKey> {
+    let Some(gone) = instance.evictor.take_gone() else {
+        return Vec::new();
+    };
+    for key in &gone.keys {
+        instance.expiring.forget(&key.stored_key, key.expires_at);
+    }
+    let setting = instance.settings.keyspace_events;
+    if gone.has_more && setting.publishes(EventClass::Expired) {
+        // Which others have gone is not known: what is there is looked at anew.
+        instance.expiring.begin();
+    }
+    gone.keys
 }
 
 fn take_expired(engine: &Engine, instance: &mut Instance) -> Option<Rc<[u8]>> {

@@ -109,12 +109,37 @@ struct Waiting {
     memory: usize,
     /// What the command that is executed has done to keys, if events of keys are published.
     changes: Vec<Change>,
+    /// How many of these are of attempts before the one that is made now, which does the same again, and up to
+    /// which of them it has come.
+    earlier: usize,
+    repeated: usize,
     /// They were rolled back: only what was read in vain is left, for a command that fails.
     were_rolled_back: bool,
     /// Received by the connection that is being served, in its protocol: sent before the reply.
     own: Vec<u8>,
     /// The same, but sent behind the reply.
     behind: Vec<u8>,
+}
+
+impl Waiting {
+    fn add_change(&mut self, change: Change) {
+        let earlier = self.changes.get(self.repeated..self.earlier);
+        match earlier.and_then(|all| all.iter().position(|before| is_same(before, &change))) {
+            Some(at) => self.repeated += at + 1,
+            None => self.changes.push(change),
+        }
+    }
+}
+
+/// Have both done the same to the same key? What was new the first time is not new the second time.
+fn is_same(a: &Change, b: &Change) -> bool {
+    use Change::{Deleted, Set};
+    match (a, b) {
+        (Set { key: a, .. }, Set { key: b, .. }) | (Deleted { key: a }, Deleted { key: b }) => {
+            a == b
+        }
+        (a, b) => a == b,
+    }
 }
 
 impl Mail {
@@ -144,6 +169,15 @@ impl Mail {
         staged
     }
 
+    /// The command, which has failed, is executed again from its beginning, in the same transaction: what
+    /// it does again is no change.
+    pub(crate) fn repeat_changes(&mut self) {
+        if let Some(waiting) = &mut self.0 {
+            waiting.earlier = waiting.changes.len();
+            waiting.repeated = 0;
+        }
+    }
+
     /// Adds to the changes of the command that is executed.
     pub(crate) fn note_changes(&mut self, changes: Vec<Change>) {
         for change in changes {
@@ -155,11 +189,12 @@ impl Mail {
             if rolls_back {
                 let is_miss = |change: &Change| matches!(change, Change::Missed { .. });
                 waiting.changes.retain(is_miss);
+                waiting.earlier = 0;
             } else {
                 if waiting.were_rolled_back {
                     waiting.changes.clear();
                 }
-                waiting.changes.push(change);
+                waiting.add_change(change);
             }
             waiting.were_rolled_back = rolls_back;
         }
@@ -172,6 +207,7 @@ impl Mail {
             return Vec::new();
         };
         let mut changes = std::mem::take(&mut waiting.changes);
+        waiting.earlier = 0;
         if std::mem::take(&mut waiting.were_rolled_back) && !has_failed {
             changes.clear();
         }
@@ -273,6 +309,35 @@ mod tests {
             assert_eq!(mail.take_changes(has_failed), expected);
         }
         assert!(mail.0.is_none());
+    }
+
+    #[test]
+    fn what_is_done_again_is_noted_once() {
+        let set = |key: &[u8], is_new| Change::Set {
+            key: key.to_vec(),
+            expires_at: None,
+            is_new,
+        };
+        let deleted = |key: &[u8]| Change::Deleted { key: key.to_vec() };
+        let mut mail = Mail::default();
+        // MSET a b a c, which finds no memory for the third and for the fourth.
+        mail.note_changes(vec![set(b"a", true), set(b"b", true)]);
+        mail.repeat_changes();
+        mail.note_changes(vec![set(b"a", false), set(b"b", false), set(b"a", false)]);
+        mail.repeat_changes();
+        let again = [b"a", b"b", b"a"].map(|key| set(key, false));
+        mail.note_changes([&again[..], &[set(b"c", true)]].concat());
+        let expected = [(b"a", true), (b"b", true), (b"a", false), (b"c", true)];
+        let expected = expected.map(|(key, is_new)| set(key, is_new));
+        assert_eq!(mail.take_changes(false), expected);
+        // DEL a b: what is gone already is not deleted again.
+        mail.note_changes(vec![deleted(b"a")]);
+        mail.repeat_changes();
+        mail.note_changes(vec![deleted(b"b")]);
+        assert_eq!(mail.take_changes(false), [deleted(b"a"), deleted(b"b")]);
+        // Another command is no repetition.
+        mail.note_changes(vec![deleted(b"a"), deleted(b"a")]);
+        assert_eq!(mail.take_changes(false).len(), 2);
     }
 
     #[test]

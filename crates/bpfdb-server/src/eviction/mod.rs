@@ -1,6 +1,7 @@
 //! The evictor: a thread that deletes records when memory is nearly full, by `maxmemory-policy`.
 //!
 //! ```text
+//! gone.rs     keys that were evicted, for the events of keys
 //! policy.rs   which records may go, and which first
 //! pool.rs     the best victims of those that were seen
 //! worker.rs   the thread: how much is to be freed, samples, evicts
@@ -10,23 +11,28 @@
 //! server asks here ([`Evictor::ask`]) and tries it again a moment later, until there is room or
 //! it [is hopeless](Evictor::is_hopeless). docs/decisions/0032-eviction.md has the whole.
 
+mod gone;
 mod policy;
 mod pool;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use bpfdb::{Engine, Shortage};
+use bpfdb::{Engine, Shortage, Victim};
 
+use self::gone::GoneKeys;
+pub(crate) use self::gone::{Gone, GoneKey};
 pub(crate) use self::policy::Rules;
 use self::worker::Worker;
 use crate::error::{Result, system};
+use crate::io::bell::Bell;
 
 /// What the server's thread and the evictor's share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// What a shortage is ([`Engine::set_shortage`]) is said under this lock, too: so it is always what these say.
     rules: Mutex<Rules>,
     stopped: AtomicBool,
     /// Requests for memory so far: the number of the last one.
@@ -35,13 +41,45 @@ struct Shared {
     hopeless: AtomicU64,
     /// Records evicted so far.
     evicted: AtomicU64,
+    /// Bytes of these, about.
+    evicted_bytes: AtomicU64,
+    gone: GoneKeys,
+    /// Rung when there are the first ones of these.
+    bell: Bell,
     /// Heads of large collections were evicted, perhaps, since the collector was told.
     collections: AtomicBool,
 }
 
 impl Shared {
+    fn new(bell: &Bell) -> Self {
+        Self {
+            rules: Mutex::default(),
+            stopped: AtomicBool::default(),
+            asked: AtomicU64::default(),
+            hopeless: AtomicU64::default(),
+            evicted: AtomicU64::default(),
+            evicted_bytes: AtomicU64::default(),
+            gone: GoneKeys::default(),
+            bell: bell.clone(),
+            collections: AtomicBool::default(),
+        }
+    }
+
     fn rules(&self) -> Rules {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.locked_rules()
+    }
+
+    fn locked_rules(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A record was evicted.
+    fn note_evicted(&self, victim: &Victim) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        (self.evicted_bytes).fetch_add(victim.memory(), Ordering::Relaxed);
+        if self.gone.push(&victim.key, victim.expires_at) {
+            self.bell.ring();
+        }
     }
 }
 
@@ -54,8 +92,9 @@ pub(crate) struct Evictor {
 }
 
 impl Evictor {
-    pub(crate) fn start(engine: &Engine, rules: Rules) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+    /// `bell` is rung when keys have gone of which [`Evictor::take_gone`] says something.
+    pub(crate) fn start(engine: &Engine, rules: Rules, bell: &Bell) -> Result<Self> {
+        let shared = Arc::new(Shared::new(bell));
         let worker = Worker::new(engine, &shared);
         let thread = thread::Builder::new()
             .name("bpfdb-evict".into())
@@ -72,13 +111,14 @@ impl Evictor {
 
     /// From now on records are evicted by these rules.
     pub(crate) fn set_rules(&self, rules: Rules) -> Result<()> {
-        let shared = &self.shared;
         self.engine.set_access_tracking(rules.tracking())?;
-        *shared.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
+        let mut locked = self.shared.locked_rules();
+        *locked = rules;
         self.engine.set_shortage(match rules.evicts() {
             true => Shortage::Passes,
             false => Shortage::Final,
         })?;
+        drop(locked);
         self.wake();
         Ok(())
     }
@@ -102,6 +142,21 @@ impl Evictor {
     /// Records evicted since it was started.
     pub(crate) fn evicted(&self) -> u64 {
         self.shared.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of these records, about.
+    pub(crate) fn evicted_bytes(&self) -> u64 {
+        self.shared.evicted_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Are the keys wanted that are evicted from now on?
+    pub(crate) fn want_gone(&self, is_wanted: bool) {
+        self.shared.gone.want(is_wanted);
+    }
+
+    /// The keys that were evicted since the last call, if they were wanted.
+    pub(crate) fn take_gone(&self) -> Option<Gone> {
+        self.shared.gone.take()
     }
 
     /// Have large collections lost their heads, perhaps, since the last call?

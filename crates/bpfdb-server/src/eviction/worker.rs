@@ -28,6 +28,8 @@ const OFF: Duration = Duration::from_secs(10);
 const HOPELESS: Duration = Duration::from_millis(50);
 /// After heads of large collections have gone: their pages go in the server's thread.
 const COLLECTED: Duration = Duration::from_millis(50);
+/// While snapshots keep what was evicted.
+const HELD: Duration = Duration::from_millis(50);
 /// Between two shortages.
 const REST: Duration = Duration::from_micros(500);
 /// Victims of one step, about.
@@ -126,8 +128,9 @@ impl Worker {
         } else if asked != self.answered {
             self.answer(asked, memory.pages_left)?
         } else {
-            // What was wanted before has found its room, or was given up.
+            // What was wanted before has found its room, or was given up; and there is room.
             self.engine.take_room_wanted();
+            self.set_hopeless(false)?;
             return Ok(cost.max(if memory.is_near { NEAR } else { FAR }));
         };
         // Who asks wakes this thread: not more often than that.
@@ -148,11 +151,13 @@ impl Worker {
                 Ok(step) => step,
                 Err(status) => return Ok(Some(put_off(status))),
             };
+            if step.found {
+                self.set_hopeless(false)?;
+            }
             if step.freed > 0 {
                 freed += step.freed;
                 in_vain = 0;
                 self.answered = asked;
-                self.set_hopeless(false)?;
             } else {
                 in_vain += u32::from(step.found);
             }
@@ -182,6 +187,11 @@ impl Worker {
             self.answered = asked;
             return Ok(None);
         }
+        if self.held >= wanted.max(PAGE) {
+            // Snapshots keep what has gone for such writes: if more went, they would keep that, too.
+            self.answered = asked;
+            return Ok(Some(HELD));
+        }
         let pause = self.free(wanted.max(PAGE), asked)?;
         if pause.is_some() {
             return Ok(pause);
@@ -198,11 +208,14 @@ impl Worker {
         let all = self.engine.memory_limit() / PAGE;
         let pages = needed.max(all / EMPTIED_SHARE).max(EMPTIED_LEAST);
         let (shared, expiring_only) = (Arc::clone(&self.shared), self.rules.expiring_only());
+        let mut freed = 0;
         let outcome = self.session().and_then(|session| {
-            session.empty_slabs(pages as usize, expiring_only, |records| {
-                shared.evicted.fetch_add(records, Ordering::Relaxed);
+            session.empty_slabs(pages as usize, expiring_only, |victim| {
+                shared.note_evicted(victim);
+                freed += victim.memory();
             })
         });
+        self.note_held(freed);
         if let Err(status) = outcome {
             put_off(status);
         }
@@ -218,14 +231,27 @@ impl Worker {
     }
 
     fn set_hopeless(&mut self, is_hopeless: bool) -> Result<()> {
-        if self.is_hopeless != is_hopeless {
-            self.is_hopeless = is_hopeless;
-            self.engine.set_shortage(match is_hopeless {
-                true => Shortage::Hopeless,
-                false => Shortage::Passes,
-            })?;
+        if self.is_hopeless == is_hopeless {
+            return Ok(());
         }
+        let rules = self.shared.locked_rules();
+        if *rules != self.rules {
+            // What a shortage is by the new ones was said with them.
+            return Ok(());
+        }
+        self.is_hopeless = is_hopeless;
+        self.engine.set_shortage(match is_hopeless {
+            true => Shortage::Hopeless,
+            false => Shortage::Passes,
+        })?;
         Ok(())
+    }
+
+    /// So many bytes were evicted, which snapshots keep if there are any.
+    fn note_held(&mut self, freed: u64) {
+        if self.engine.has_snapshots() {
+            self.held += freed;
+        }
     }
 
     fn session(&mut self) -> Result<&mut Session, Status> {
@@ -259,17 +285,14 @@ impl Worker {
             return Ok(step);
         }
         let victims = self.pool.choose(&self.rules, sampled.victims, bytes);
-        let evicted = self.session()?.evict(&victims)?;
-        self.shared
-            .evicted
-            .fetch_add(evicted.records, Ordering::Relaxed);
-        let all: u64 = victims.iter().map(Victim::memory).sum();
-        step.freed = all * evicted.records / victims.len().max(1) as u64;
-        step.collections = evicted.records > 0 && victims.iter().any(may_be_head);
-        if self.engine.has_snapshots() {
-            self.held += step.freed;
-        }
-        Ok(step)
+        let shared = Arc::clone(&self.shared);
+        let outcome = self.session()?.evict_each(&victims, |victim| {
+            shared.note_evicted(victim);
+            step.freed += victim.memory();
+            step.collections |= may_be_head(victim);
+        });
+        self.note_held(step.freed);
+        outcome.map(|_| step)
     }
 
     /// Takes note of what the hand has met. At the end of a round that found nothing: the requests that

@@ -106,13 +106,7 @@ impl Running {
         let arguments = &self.request.words[self.name_words..];
         keyspace_events::publish_expired(context);
         let progress = self.job.step(context, arguments);
-        keyspace_events::note_step(
-            context,
-            self.command,
-            arguments,
-            &progress,
-            self.job.keeps_steps(),
-        );
+        keyspace_events::note_step(context, self.command, arguments, &progress, &*self.job);
         self.spent += begun.elapsed();
         let outcome = match progress {
             Ok(Progress::More) => {

@@ -62,6 +62,14 @@ impl Expiring {
         before
     }
 
+    /// The key is gone; if it expires at another time than this one, another value has taken its place.
+    pub(crate) fn forget(&mut self, stored_key: &[u8], expires_at: Option<u64>) {
+        let known = self.times.get(stored_key).copied();
+        if known.is_some() && known == expires_at {
+            self.set(stored_key, None);
+        }
+    }
+
     /// The earliest time; UNIX time, milliseconds.
     pub(crate) fn due(&self) -> Option<u64> {
         self.order.first().map(|&(time, _)| time)
@@ -91,7 +99,9 @@ impl Expiring {
         session.set_database(Database::default());
         let (next, keys) = session.scan(cursor, STEP)?;
         for key in keys.iter().filter(|key| Database::split(key).is_some()) {
-            if let Some(expires_at) = session.head(key)?.and_then(|head| head.expires_at) {
+            // It is no use of the key.
+            let head = session.tracked(false, |session| session.head(key))?;
+            if let Some(expires_at) = head.and_then(|head| head.expires_at) {
                 self.set(key, Some(expires_at));
             }
         }
@@ -112,6 +122,9 @@ mod tests {
         assert_eq!(all.set(b"c", Some(20)), None);
         assert_eq!(all.set(b"b", Some(40)), Some(10));
         assert_eq!(all.set(b"c", None), Some(20));
+        all.forget(b"b", Some(10));
+        all.set(b"d", Some(5));
+        all.forget(b"d", Some(5));
         assert_eq!(all.due(), Some(30));
         assert_eq!(all.take_due(29), None);
         assert_eq!(all.take_due(30).as_deref(), Some(&b"a"[..]));

@@ -156,7 +156,7 @@ impl Instance {
             databases,
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), options.loaded, bell),
-            evictor: Evictor::start(engine, Rules::of(&options.settings))?,
+            evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
             waiting: Waiting::new(KernelWaiting::map(programs)?),
@@ -394,7 +394,10 @@ impl Instance {
 
     /// Times to expire are known while the event `expired` is published; `were_known` before.
     fn look_at_expiring(&mut self, were_known: bool) {
-        let are_known = self.settings.keyspace_events.publishes(EventClass::Expired);
+        let events = self.settings.keyspace_events;
+        let are_known = events.publishes(EventClass::Expired);
+        self.evictor
+            .want_gone(are_known || events.publishes(EventClass::Evicted));
         match (were_known, are_known) {
             (false, true) => self.expiring.begin(),
             (true, false) => self.expiring.clear(),

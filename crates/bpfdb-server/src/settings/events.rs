@@ -39,8 +39,8 @@ impl EventClass {
     }
 }
 
-/// All letters but A, in the order in which they are shown. Of keys that are evicted (`e`) and of types of modules (`d`)
-/// there are no events.
+/// All letters but A, in the order in which they are shown. Of types of modules (`d`) there are
+/// no events.
 const LETTERS: &str = "g$lshzxetdnKEm";
 /// What A stands for.
 const ALL: &str = "g$lshzxetd";

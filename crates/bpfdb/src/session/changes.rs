@@ -89,13 +89,16 @@ impl Session {
         if !self.change_notes.new_keys || crate::is_reserved(key) {
             return Ok(false);
         }
-        let found = self.without_misses(|session| {
-            // In a transaction its lock is that of the write.
-            if session.state() == abi::BPFDB_TXN_WRITE {
-                session.head_for_update(key)
-            } else {
-                session.head(key)
-            }
+        // That the server looks is no use of the key.
+        let found = self.tracked(false, |session| {
+            session.without_misses(|session| {
+                // In a transaction its lock is that of the write.
+                if session.state() == abi::BPFDB_TXN_WRITE {
+                    session.head_for_update(key)
+                } else {
+                    session.head(key)
+                }
+            })
         });
         Ok(found?.is_none())
     }

@@ -11,7 +11,9 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Error, Options, Session, Status, abi, find_program, objects};
+use bpfdb::{
+    Access, Engine, Error, Options, Session, Shortage, Status, Tracking, abi, find_program, objects,
+};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -748,4 +750,28 @@ fn sessions_of_programs_that_are_gone_are_freed() {
     wait_until("its session is free", || {
         open_things(&engine) == (0, 0, 0, 0)
     });
+}
+
+/// What was noted of accesses, and that memory that is full is waited for, ends with the owner.
+#[test]
+fn a_new_owner_evicts_nothing() {
+    let place = Place::new();
+    let folder = place.folder();
+    let engine = Engine::create(&Options {
+        memory_limit: 16 << 20,
+        ..options()
+    });
+    let engine = engine.expect("the engine starts");
+    engine.pin(&folder).expect("pinned");
+    engine.set_access_tracking(Tracking::Lru).expect("set");
+    engine.set_shortage(Shortage::Passes).expect("set");
+    drop(engine);
+
+    let engine = open_soon(&folder);
+    let mut session = engine.session().expect("session");
+    session.set(b"key", b"value").expect("set");
+    assert_eq!(session.access_of(b"key"), Ok(Some(Access::Unknown)));
+    let fill = |number: u32| session.set(&number.to_le_bytes(), &[1; 4000]);
+    let full = (0..100_000).map(fill).find_map(Result::err);
+    assert_eq!(full, Some(Status::OutOfMemory));
 }

@@ -104,7 +104,8 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         _ => false,
     };
     if let Some(access) = options.access.filter(|_| is_noted) {
-        context.session.set_access(key, access)?;
+        // The value is committed, and the access only a hint: an Error here fails no command.
+        let _ = context.session.set_access(key, access);
     }
     context.replies.ok();
     Ok(())

@@ -113,6 +113,8 @@ impl Collector {
         if self.session.is_none() {
             let mut session = self.engine.session()?;
             session.never_wait();
+            // What it looks at is not used by that.
+            session.set_untracked(true);
             self.session = Some(session);
         }
         Ok(self.session.as_mut().expect("it was opened"))

@@ -99,8 +99,8 @@ impl ScriptCall {
         inner.is_of_script = true;
         let arguments = &command.words[command.call.name_words..];
         let outcome = command.job.step(&mut inner, arguments);
-        let keeps = command.job.keeps_steps();
-        keyspace_events::note_step(&mut inner, command.call.command, arguments, &outcome, keeps);
+        let (called, job) = (command.call.command, &*command.job);
+        keyspace_events::note_step(&mut inner, called, arguments, &outcome, job);
         command.time += begun.elapsed();
         let outcome = match outcome {
             Ok(Progress::More) if command.replies.len() <= REPLY_MAX => {

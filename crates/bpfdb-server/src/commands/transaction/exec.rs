@@ -343,8 +343,7 @@ fn step_of(
 ) -> (Outcome, Duration) {
     let begun = Instant::now();
     let progress = job.step(context, arguments);
-    let keeps = job.keeps_steps();
-    keyspace_events::note_step(context, command, arguments, &progress, keeps);
+    keyspace_events::note_step(context, command, arguments, &progress, &*job);
     let outcome = match progress {
         Ok(Progress::More) => {
             context.job = Some(job);

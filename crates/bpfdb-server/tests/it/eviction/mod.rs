@@ -29,7 +29,7 @@ fn settings(policy: EvictionPolicy) -> Settings {
     }
 }
 
-fn start(policy: EvictionPolicy) -> TestServer {
+pub(crate) fn start(policy: EvictionPolicy) -> TestServer {
     TestServer::start_with(&options(), settings(policy))
 }
 
@@ -45,7 +45,7 @@ fn field(client: &mut Client, name: &str) -> u64 {
         .expect("a number")
 }
 
-fn evicted(client: &mut Client) -> u64 {
+pub(crate) fn evicted(client: &mut Client) -> u64 {
     field(client, "evicted_keys")
 }
 
@@ -71,7 +71,7 @@ fn pipelined(
 }
 
 /// SETs so many keys of this name, with values of so many bytes and what follows them.
-fn fill(client: &mut Client, name: &str, keys: usize, len: usize, options: &[&[u8]]) {
+pub(crate) fn fill(client: &mut Client, name: &str, keys: usize, len: usize, options: &[&[u8]]) {
     let value = vec![b'x'; len];
     let set = |i: usize| {
         let key = format!("{name}:{i}");
@@ -83,7 +83,7 @@ fn fill(client: &mut Client, name: &str, keys: usize, len: usize, options: &[&[u
 }
 
 /// Which of the keys there are.
-fn there(client: &mut Client, name: &str, keys: usize) -> Vec<bool> {
+pub(crate) fn there(client: &mut Client, name: &str, keys: usize) -> Vec<bool> {
     let mut found = Vec::new();
     let exists = |i: usize| request(&[b"EXISTS", format!("{name}:{i}").as_bytes()]);
     pipelined(client, (0..keys).map(exists), |_, reply| {

@@ -262,3 +262,28 @@ fn a_snapshot_keeps_what_it_sees() {
     assert_eq!(count(&there(&mut reader, "old", 1000)), 1000);
     assert_eq!(reader.say("COMMIT"), "+OK\r\n");
 }
+
+/// What is evicted while a snapshot runs gives no room: the keys do not all go for a write that waits for some.
+#[test]
+fn a_snapshot_does_not_empty_the_cache() {
+    const KEYS: usize = 24_000;
+    let server = start(EvictionPolicy::AllkeysRandom);
+    let (mut client, mut reader) = (server.client(), server.client());
+    fill(&mut client, "k", KEYS, LEN, &[]);
+    let before = count(&there(&mut client, "k", KEYS));
+    reader.say("BEGIN READ ONLY");
+    assert_eq!(count(&there(&mut reader, "k", 10)), 10);
+    // They find no room, and end.
+    let value = vec![b'x'; 4 << 20];
+    for number in 0..4 {
+        client.ask(&[b"SET", &key(number), &value]);
+    }
+    let after = count(&there(&mut client, "k", KEYS));
+    println!("{before} keys, then {after}");
+    assert!(after > before / 4, "{before} keys, then {after}");
+    assert_eq!(reader.say("COMMIT"), "+OK\r\n");
+    // And then there is room.
+    wait_until("it is written", || {
+        client.ask(&[b"SET", &key(0), &value]) == b"+OK\r\n"
+    });
+}

@@ -1,6 +1,7 @@
 //! `notify-keyspace-events`: what is published of changes of keys is what redis-server publishes.
 #![allow(unreachable_pub, reason = "the modules of one test")]
 
+mod evicted;
 mod expired;
 mod fixed;
 mod random;
