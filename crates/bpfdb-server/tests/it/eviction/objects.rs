@@ -158,7 +158,8 @@ fn restored_keys_have_the_use_that_they_had() {
     restore(b"idle", [b"IDLETIME", b"1000"]);
     restore(b"other", [b"FREQ", b"200"]);
     let found = idle(&mut client, "idle");
-    assert!((1000..1010).contains(&found), "{found}");
+    // What is noted is 17 ms coarse.
+    assert!((999..1010).contains(&found), "{found}");
     assert!(idle(&mut client, "other") < 10);
     client.say("CONFIG SET maxmemory-policy volatile-lfu");
     let reply = client.ask(&[b"RESTORE", b"often", b"0", &dump, b"FREQ", b"200"]);
