@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 LIMIT=${LIMIT:-2400}
 # Suites that measure time, or count on a thread's turn. A test of these that fails beside others
 # is run once more by itself, and must pass then.
-TIMED='checkpoints|event_loop|long_blocks|waiting|hostile|held_disk|snapshots|connections|durability|crash_loop|inside|procedures|wall_clock|stopped'
+TIMED='checkpoints|event_loop|long_blocks|waiting|hostile|held_disk|snapshots|connections|durability|crash_loop|inside|procedures|wall_clock|stopped|eviction|timeouts|vanishing'
 
 # One program: name, folder, program, arguments. All that it says, then its name if it failed.
 one() {
