@@ -41,26 +41,43 @@ fn write(server: &TestServer, seed: u64, stop: &AtomicBool, written: &AtomicU64)
     }
 }
 
+/// Writers fill memory, and none is refused: bytes in use at the end.
+fn used_after_pressure(policy: EvictionPolicy) -> u64 {
+    let server = start(policy);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for seed in 0..WRITERS {
+            let (server, stop, written) = (&server, &stop, &written);
+            scope.spawn(move || write(server, seed + 1, stop, written));
+        }
+        thread::sleep(TIME);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let mut client = server.client();
+    let (written, evicted) = (written.load(Ordering::Relaxed), evicted(&mut client));
+    println!("{}: {written} written, {evicted} evicted", policy.word());
+    assert!(evicted > 1000, "{evicted}");
+    server.engine.sweep().expect("sweep");
+    let used = server.engine.stats().expect("stats").memory_used();
+    println!("{}: {} MiB used", policy.word(), used >> 20);
+    used
+}
+
+const POLICIES: [EvictionPolicy; 2] = [EvictionPolicy::AllkeysLru, EvictionPolicy::AllkeysRandom];
+
 #[test]
 fn no_writer_is_refused() {
-    for policy in [EvictionPolicy::AllkeysLru, EvictionPolicy::AllkeysRandom] {
-        let server = start(policy);
-        let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
-        thread::scope(|scope| {
-            for seed in 0..WRITERS {
-                let (server, stop, written) = (&server, &stop, &written);
-                scope.spawn(move || write(server, seed + 1, stop, written));
-            }
-            thread::sleep(TIME);
-            stop.store(true, Ordering::Relaxed);
-        });
-        let mut client = server.client();
-        let (written, evicted) = (written.load(Ordering::Relaxed), evicted(&mut client));
-        println!("{}: {written} written, {evicted} evicted", policy.word());
-        assert!(evicted > 1000, "{evicted}");
-        // Where other programs keep the processors busy, much more goes than would have to.
-        server.engine.sweep().expect("sweep");
-        let used = server.engine.stats().expect("stats").memory_used();
-        println!("{}: {} MiB used", policy.word(), used >> 20);
+    for policy in POLICIES {
+        used_after_pressure(policy);
+    }
+}
+
+/// It is not emptied for that.
+#[test]
+#[ignore = "make soak: fails, pages are emptied with what is used in them"]
+fn soak_half_of_memory_stays_in_use() {
+    for policy in POLICIES {
+        let used = used_after_pressure(policy);
+        assert!(used > super::LIMIT / 2, "{}: {used}", policy.word());
     }
 }
