@@ -11,6 +11,8 @@ use crate::{Status, abi};
 /// is visited in small steps.
 const BUCKETS_PER_KEY: usize = 16;
 const BUCKETS_MAX: usize = abi::BPFDB_SCAN_BUCKETS_MAX as usize;
+/// Keys among which [`Session::random_key`] chooses.
+const CANDIDATES: usize = 16;
 /// Cursors are below this.
 const CURSOR_END: u64 = 1 << (abi::BPFDB_CELL_BITS + abi::BPFDB_DIRECTORY_BITS_MAX);
 
@@ -75,29 +77,27 @@ impl Session {
         RandomState::new().build_hasher().finish() % CURSOR_END
     }
 
-    /// Any key, or `None` if there is none. Not all are equally probable: those
-    /// behind a gap in the index are more so. [`Status::ScanInTransaction`] as in
-    /// [`Session::scan`].
+    /// Any key, or `None` if there is none. Of 16 keys or fewer each is
+    /// equally probable; of more, those behind a gap in the index are a little more
+    /// so. [`Status::ScanInTransaction`] as in [`Session::scan`].
     pub fn random_key(&mut self) -> Result<Option<Vec<u8>>, Status> {
-        let random = RandomState::new().build_hasher().finish();
-        let start = random % CURSOR_END;
-        let mut cursor = start;
-        let mut ends = 0;
-        loop {
-            let step = self.scan_step(cursor, 1, BUCKETS_MAX)?;
-            if step.keys > 0 {
-                let any = (random >> 32) as usize % step.keys;
-                let mut keys = Vec::with_capacity(step.keys);
-                self.scanned_keys(step.keys, |key| keys.push(key.to_vec()));
-                return Ok(Some(keys.swap_remove(any)));
-            }
+        let start = Self::random_cursor();
+        let mut candidates: Vec<Vec<u8>> = Vec::with_capacity(CANDIDATES);
+        let (mut cursor, mut ends) = (start, 0);
+        // Once around, from the start to the start.
+        while candidates.len() < CANDIDATES && (ends == 0 || (ends == 1 && cursor < start)) {
+            let step = self.scan_step(cursor, CANDIDATES, BUCKETS_MAX)?;
+            self.scanned_keys(step.keys, |key| {
+                // The last step reaches beyond the start, to keys that are there already.
+                if ends == 0 || !candidates.iter().any(|known| known == key) {
+                    candidates.push(key.to_vec());
+                }
+            });
             cursor = step.cursor;
             ends += u32::from(cursor == 0);
-            // Once around, from the start to the start.
-            if ends > 1 || (ends == 1 && cursor >= start) {
-                return Ok(None);
-            }
         }
+        let any = Self::random_cursor() as usize % candidates.len().max(1);
+        Ok((any < candidates.len()).then(|| candidates.swap_remove(any)))
     }
 
     fn scan_step(&mut self, cursor: u64, keys: usize, buckets: usize) -> Result<Step, Status> {

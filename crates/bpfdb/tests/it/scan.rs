@@ -69,6 +69,34 @@ fn an_index_at_rest_is_scanned_once() {
 }
 
 #[test]
+fn few_keys_are_equally_probable() {
+    const KEYS: usize = 4;
+    const DRAWS: usize = 400;
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    // An index of many buckets, most of which become empty.
+    for i in 0..5_000 {
+        session.set(&key("k", i), b"v").expect("set");
+    }
+    for i in KEYS..5_000 {
+        session.delete(&key("k", i)).expect("delete");
+    }
+    let mut times = [0; KEYS];
+    for _ in 0..DRAWS {
+        let random = session.random_key().expect("random key").expect("a key");
+        let place = (0..KEYS)
+            .find(|&i| key("k", i) == random)
+            .expect("one of them");
+        times[place] += 1;
+    }
+    // 100 each are expected, with a standard deviation of 9.
+    assert!(
+        times.iter().all(|times| (40..=160).contains(times)),
+        "{times:?}"
+    );
+}
+
+#[test]
 fn a_step_has_about_as_many_keys_as_wanted() {
     let engine = engine();
     let mut session = engine.session().expect("session");

@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
     tips: &["request_policy:all_shards", "nondeterministic_output"],
-    differences: "Keys after a gap in the index are more probable than others. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot.",
+    differences: "Where there are more than 16 keys (or, in a database with few keys beside others with many, 65,536 in all), keys after a gap in the index are more probable than others. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot.",
     misses: Misses::None,
     run,
     ..Command::BASE
@@ -25,6 +25,9 @@ pub(crate) static COMMAND: Command = Command {
 const ATTEMPTS: u32 = 16;
 /// Keys that a scan asks for.
 const SCANNED: usize = 256;
+/// Keys of all databases among which the ones of this are equally probable. The search ends
+/// there if it has found one.
+const SEARCHED: usize = 1 << 16;
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let session = &mut *context.session;
@@ -43,11 +46,15 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         start,
         cursor: start,
         has_turned: false,
+        searched: 0,
+        matches: 0,
+        chosen: None,
     });
     Ok(())
 }
 
-/// Looks for a key where there are few among many others: once around the index, from anywhere.
+/// Looks for a key where there are few among many others: at most once around the index, from
+/// anywhere.
 #[derive(Debug)]
 struct Search {
     /// That of the first step.
@@ -56,6 +63,12 @@ struct Search {
     cursor: u64,
     /// The end of the index is behind it.
     has_turned: bool,
+    /// Keys that were looked at.
+    searched: usize,
+    /// Those of them that are in the database.
+    matches: usize,
+    /// One of the matches, by chance.
+    chosen: Option<Vec<u8>>,
 }
 
 impl Job for Search {
@@ -66,30 +79,31 @@ impl Job for Search {
             if slice.is_over() {
                 return Ok(Progress::More);
             }
-            if let Some(key) = self.look(context.session, database)? {
-                context.replies.bulk(key);
-                return Ok(Progress::Done);
-            }
+            self.look(context.session, database)?;
         }
-        context.replies.null();
+        context.replies.bulk_or_null(self.chosen.as_deref());
         Ok(Progress::Done)
     }
 }
 
 impl Search {
     fn is_over(&self) -> bool {
-        self.has_turned && self.cursor >= self.start
+        let has_found = self.chosen.is_some() && self.searched >= SEARCHED;
+        has_found || (self.has_turned && self.cursor >= self.start)
     }
 
-    /// One of the next keys, by chance.
-    fn look(
-        &mut self,
-        session: &mut Session,
-        database: Database,
-    ) -> Result<Option<Vec<u8>>, Status> {
-        let mut found = Vec::new();
+    /// Looks at the next keys. The n-th match takes the place of the chosen one with a
+    /// probability of 1 / n, so that in the end each match is equally probable.
+    fn look(&mut self, session: &mut Session, database: Database) -> Result<(), Status> {
         let next = session.scan_each(self.cursor, SCANNED, |key| {
-            found.extend(database.key_of(key).map(<[u8]>::to_vec));
+            self.searched += 1;
+            let Some(key) = database.key_of(key) else {
+                return;
+            };
+            self.matches += 1;
+            if (Session::random_cursor() as usize).is_multiple_of(self.matches) {
+                self.chosen = Some(key.to_vec());
+            }
         })?;
         self.cursor = next;
         if next == 0 {
@@ -97,10 +111,6 @@ impl Search {
             self.start = if self.has_turned { 0 } else { self.start };
             self.has_turned = true;
         }
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let any = Session::random_cursor() as usize % found.len();
-        Ok(Some(found.swap_remove(any)))
+        Ok(())
     }
 }
