@@ -51,10 +51,15 @@ u32 zero SEC(".bss.zero");
  * may_goto proves that it ends. If `i` is less than `n` behind the loop, the loop did not come to its end. No
  * other variable counts rounds: the verifier (6.18) would walk all of them. OPAQUE keeps clang 22 from
  * making one.
+ *
+ * EACH_MOST is for the verifier of 6.12. It forgets the bounds of `n` behind the first round, but not those
+ * of `i` where an address is computed of it. A bound of `i` that came from `n` would grow by one in each
+ * round, and no round would be like one before. No loop has as many rounds.
  */
 #define START LOAD(zero)
+#define EACH_MOST (1U << 16)
 #define each(i, n)                                                                                 \
-	for (; (i) < (n) && can_loop; ({                                                           \
+	for (; (i) < (n) && can_loop && (i) < EACH_MOST; ({                                        \
 		     (i)++;                                                                        \
 		     OPAQUE(i);                                                                    \
 	     }))
