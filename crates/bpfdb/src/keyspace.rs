@@ -29,6 +29,9 @@ impl Keyspace {
     pub const OWN: Self = Self(0);
     /// Pages of large collections.
     pub const PAGES: Self = Self(abi::BPFDB_KEYSPACE_PAGES as u8);
+    /// The empty key of Redis database 0, whose stored key is the prefix alone: the engine knows no
+    /// empty keys.
+    pub const EMPTY_KEY: Self = Self(17);
 
     /// Number in the arrays of the engine.
     pub fn number(self) -> usize {
@@ -87,9 +90,17 @@ impl Database {
 
     /// The stored key of a key of this database; a reserved key is one already.
     pub fn stored(self, key: &[u8]) -> Cow<'_, [u8]> {
+        match self.keyspace_of(key) {
+            Some(keyspace) => keyspace.key(key).into(),
+            None => key.into(),
+        }
+    }
+
+    /// The keyspace whose prefix stands before this key; `None`: the key is a stored key.
+    pub(crate) fn keyspace_of(self, key: &[u8]) -> Option<Keyspace> {
         match self.keyspace() {
-            Some(keyspace) if !is_reserved(key) => keyspace.key(key).into(),
-            _ => key.into(),
+            None => key.is_empty().then_some(Keyspace::EMPTY_KEY),
+            some => some.filter(|_| !is_reserved(key)),
         }
     }
 
@@ -108,6 +119,9 @@ impl Database {
         }
         let (prefix, key) = stored.split_at_checked(PREFIX)?;
         let number = prefix[RESERVED.len()];
+        if number == Keyspace::EMPTY_KEY.0 && key.is_empty() {
+            return Some((Self(0), key));
+        }
         (number != 0 && usize::from(number) < Self::COUNT).then_some((Self(number), key))
     }
 }
@@ -141,7 +155,12 @@ mod tests {
             assert_eq!(Database::split(&stored), Some((database, &b"key"[..])));
             assert!(Database::all().all(|other| of(other).is_some() == (other == database)));
         }
+        for database in Database::all() {
+            let stored = database.stored(b"");
+            assert_eq!(Database::split(&stored), Some((database, &b""[..])));
+        }
         assert_eq!(Database::split(FUNCTIONS_KEY), None);
+        assert_eq!(Database::split(&Keyspace::EMPTY_KEY.key(b"k")), None);
         assert_eq!(Database::split(&Keyspace::PAGES.key(b"1")), None);
         assert_eq!(Database::split(b"\0bpfdb\0"), None);
         assert_eq!(Database::new(Database::COUNT), None);

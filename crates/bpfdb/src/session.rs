@@ -21,7 +21,7 @@ use std::thread;
 
 use crate::engine::{Engine, LOG_PAUSE};
 use crate::error::{Error, Result};
-use crate::{Database, Status, ValueType, abi, is_reserved};
+use crate::{Database, Status, ValueType, abi};
 
 pub use batch::Batch;
 pub use changes::{Change, ChangeNotes};
@@ -70,6 +70,8 @@ pub struct Session {
     read_cache: ReadCache,
     room_requests: Option<RoomRequests>,
     database: Database,
+    /// See [`Session::allow_empty_keys`].
+    has_empty_keys: bool,
     writes: u64,
     notes_written: bool,
     written: WrittenKeys,
@@ -149,6 +151,7 @@ impl Session {
             read_cache: ReadCache::default(),
             room_requests: None,
             database: Database::default(),
+            has_empty_keys: false,
             writes: 0,
             notes_written: false,
             written: WrittenKeys::default(),
@@ -174,10 +177,17 @@ impl Session {
 
     /// What stands in front of this key in the engine.
     fn key_prefix(&self, key: &[u8]) -> ([u8; KEY_PREFIX], usize) {
-        match self.database.keyspace() {
-            Some(keyspace) if !is_reserved(key) => (keyspace.prefix(), KEY_PREFIX),
-            _ => ([0; KEY_PREFIX], 0),
+        let keyspace = self.database.keyspace_of(key);
+        match keyspace.filter(|_| self.has_empty_keys || !key.is_empty()) {
+            Some(keyspace) => (keyspace.prefix(), KEY_PREFIX),
+            None => ([0; KEY_PREFIX], 0),
         }
+    }
+
+    /// From now on the empty key is a key of each database, as in Redis. For embedded programs, and for
+    /// sessions without this call, it is [`Status::KeyTooLarge`].
+    pub fn allow_empty_keys(&mut self) {
+        self.has_empty_keys = true;
     }
 
     /// From now on operators never wait for memory, neither by sleeping nor for a grace
@@ -715,7 +725,6 @@ impl Session {
     ) -> Result<Place, Status> {
         let (key, value) = (operation.key(), operation.value());
         let (prefix, prefix_len) = self.key_prefix(key);
-        let prefix_len = if key.is_empty() { 0 } else { prefix_len };
         let key_len = prefix_len + key.len();
         // Lengths beyond the limits are sent without the bytes: the operator
         // refuses them, which fails a transaction.

@@ -88,8 +88,9 @@ impl Stats {
         match database.keyspace() {
             Some(keyspace) => self.keyspaces[keyspace.number()],
             None => {
-                let others = self.keyspaces.iter().sum();
-                self.records.saturating_sub(others)
+                let others: u64 = self.keyspaces.iter().sum();
+                let empty_key = self.keyspaces[Keyspace::EMPTY_KEY.number()];
+                self.records.saturating_sub(others - empty_key)
             }
         }
     }

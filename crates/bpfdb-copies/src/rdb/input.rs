@@ -270,8 +270,8 @@ impl<I: Input> Reader<'_, I> {
             self.contents.reserved += 1;
             return self.pass(number);
         }
-        if !is_short || self.name.is_empty() {
-            let what = format!("an empty key, or one longer than {KEY_MAX} bytes");
+        if !is_short {
+            let what = format!("a key longer than {KEY_MAX} bytes");
             return Err(foreign(at, what));
         }
         if self.name.len() > database.key_max() {

@@ -10,8 +10,8 @@
 //! MGET a b
 //!     -> ["\x00 b", nil]
 //! wait 5 ms
-//! GET ""                                -> -ERR key is <any>
-//!     unlike Redis: no key is empty
+//! GET "k"*513                           -> -ERR key is <any>
+//!     unlike Redis: its keys may be longer
 //! ```
 //!
 //! A line is a request, and behind `->` its reply ([`super::shown`]), which may also begin on the

@@ -77,7 +77,7 @@ impl<'a> Pattern<'a> {
         };
         let key = [before, element, behind].concat();
         // Clients have no such key: there is none, or it is not of them.
-        let can_be = (1..=session.database().key_max()).contains(&key.len());
+        let can_be = key.len() <= session.database().key_max();
         if !can_be || bpfdb::is_reserved(&key) {
             return Ok(None);
         }
