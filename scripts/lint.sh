@@ -23,6 +23,7 @@ generated() {
 	echo errors docs/errors.md
 	echo settings docs/settings.md
 	echo config docs/bpfdb.toml
+	echo metrics docs/metrics.md
 }
 
 # Both programs, with the features that their libraries have for the tests (these are built, too, for

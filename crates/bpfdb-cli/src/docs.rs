@@ -24,6 +24,8 @@ enum Part {
     Settings,
     /// docs/bpfdb.toml
     Config,
+    /// docs/metrics.md
+    Metrics,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -32,6 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Part::Errors => errors(),
         Part::Settings => settings(),
         Part::Config => config(),
+        Part::Metrics => bpfdb_server::metrics_page(),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -158,6 +161,15 @@ mod tests {
         assert!(
             page == bpfdb_server::commands_page(),
             "docs/commands.md is out of date: run `make fmt`"
+        );
+    }
+
+    #[test]
+    fn metrics_page_is_current() {
+        let page = include_str!("../../../docs/metrics.md");
+        assert!(
+            page == bpfdb_server::metrics_page(),
+            "docs/metrics.md is out of date: run `make fmt`"
         );
     }
 

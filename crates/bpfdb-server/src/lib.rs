@@ -4,12 +4,12 @@
 //! Each folder may use those below it and no other (`crates/bpfdb-tests/tests/it/layers`):
 //!
 //! ```text
-//! server/       one thread, one epoll: who is ready, who begins and ends
+//! server/       one thread, one epoll: connections that are ready, that begin and end
 //! executor/     the requests of one connection: one by one, in batches, in time slices
 //! commands/     one file per command, in the folder of its group
 //! instance/     what the daemon knows about itself: settings, users, pauses
 //! scripting/    scripts, functions and procedures, between their calls: states of Lua, compiler
-//! connection/   one connection: its socket, bytes in and out, who answers it
+//! connection/   one connection: its socket, bytes in and out, whether kernel or daemon answers it
 //! stats/        what is counted and measured; INFO's and Prometheus's source
 //! kernel/       the programs, where they are attached, the state that both sides share
 //! protocol/     bytes to requests, replies to bytes
@@ -44,6 +44,7 @@ pub use io::stopper::Stopper;
 pub use server::{FrontEnd, Server};
 pub use settings::{Loaded, Options};
 pub use stats::front_end::figures;
+pub use stats::rows::page::page as metrics_page;
 
 #[doc(hidden)]
 pub mod testing {

@@ -49,7 +49,7 @@ impl Observer {
 
 /// Gauges, and counters since the engine was created. Taken while the engine
 /// runs: figures of one moment only if it is quiet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Cells in use: records, deleted ones that snapshots still see, and
     /// placeholders of locked absent keys.
@@ -82,6 +82,17 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Figures of an engine without data, with one size class: for lists of what there is.
+    pub fn sample() -> Self {
+        Self {
+            classes: vec![Class {
+                pages: 1,
+                ..Class::numbered(0)
+            }],
+            ..Self::default()
+        }
+    }
+
     /// Records of a Redis database: as [`Stats::records`] of its keys alone. Placeholders of database
     /// 0 and records of embedded programs are among those of database 0.
     pub fn records_of(&self, database: Database) -> u64 {

@@ -1,5 +1,5 @@
 //! One connection as the daemon sees it: its socket, the bytes that came and that are to be
-//! sent, and who answers it.
+//! sent, and whether kernel or daemon answers it.
 //!
 //! ```text
 //!            handover                     everything answered
@@ -111,7 +111,7 @@ pub(crate) struct Connection {
     has_pushed: bool,
     /// Messages were dropped, since more than the hard limit waits: it is to be closed.
     is_overfull: bool,
-    /// The client has sent more meanwhile: nobody listens before that was sent.
+    /// The client has sent more meanwhile: it is not read before that was sent.
     is_pressed: bool,
     /// Since when more than the soft limit of replies waits.
     pub(crate) slow_since: Option<Instant>,
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Lets the kernel answer again, unless something has arrived that nobody has answered, or the
+    /// Lets the kernel answer again, unless something has arrived that is not answered, or the
     /// client has not read so much that the kernel would give the connection to the daemon again:
     /// behind a full send buffer it could not even do that (`room_to_send`).
     pub(crate) fn hand_back(
@@ -193,13 +193,13 @@ impl Connection {
     }
 
     /// Data that arrived before the connection was accepted waits until
-    /// somebody makes the kernel look at it.
+    /// the kernel is made to look at it.
     pub(crate) fn wake(&self) -> io::Result<()> {
         socket::announce_arrived(self.socket.as_fd())
     }
 
     /// Was the connection reset? Then its transaction may be rolled back already,
-    /// and nobody reads replies.
+    /// and replies are not read.
     pub(crate) fn is_gone(&self, kernel: &KernelConnections) -> bool {
         !self.info.is_unix() && kernel.arrived(self.index).is_closed()
     }
@@ -241,7 +241,7 @@ impl Connection {
             }
             Some(0) => Received::End,
             Some(got) => {
-                statistics.input_bytes.add(got as u64);
+                statistics.numbers.input_bytes.add(got as u64);
                 self.received(&buffer[..got], kernel);
                 Received::Bytes {
                     all: got < buffer.len(),
@@ -259,7 +259,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that arrived and that nobody has taken in.
+    /// Bytes that arrived and are not taken in.
     fn waiting(&self, kernel: &KernelConnections) -> u64 {
         if self.info.is_unix() {
             return 0;
@@ -338,7 +338,7 @@ impl Connection {
         self.is_pressed = true;
     }
 
-    /// What is held back will never be durable: nobody is told of it, but why.
+    /// What is held back will never be durable: it is dropped, and the client gets the reason.
     pub(crate) fn give_up_held(&mut self, why: &str) {
         self.is_held = false;
         self.info.hold = 0;
@@ -365,7 +365,7 @@ impl Connection {
         !self.is_unsent() || (admitted && self.state == State::Daemon && !self.is_held)
     }
 
-    /// Sends as much as the client takes, when everything that it tells of is `durable`.
+    /// Sends as much as the client takes, when everything that it exposes is `durable`.
     pub(crate) fn flush(
         &mut self,
         kernel: &KernelConnections,
@@ -385,7 +385,7 @@ impl Connection {
             match socket::send(self.socket.as_fd(), &self.output.next()[..some])? {
                 Some(sent) => {
                     self.output.advance(sent);
-                    statistics.output_bytes.add(sent as u64);
+                    statistics.numbers.output_bytes.add(sent as u64);
                     self.replied += sent as u64;
                 }
                 None => return Ok(()),

@@ -364,10 +364,10 @@ impl Instance {
     pub(crate) fn note_subscriptions(&self) {
         let (statistics, all) = (&self.statistics, &self.subscriptions);
         for (number, value) in [
-            (&statistics.subscribers, all.connections()),
-            (&statistics.channels, all.len(Kind::Channel)),
-            (&statistics.patterns, all.len(Kind::Pattern)),
-            (&statistics.shard_channels, all.len(Kind::Shard)),
+            (&statistics.numbers.subscribers, all.connections()),
+            (&statistics.numbers.channels, all.len(Kind::Channel)),
+            (&statistics.numbers.patterns, all.len(Kind::Pattern)),
+            (&statistics.numbers.shard_channels, all.len(Kind::Shard)),
         ] {
             number.set(value as u64);
         }
@@ -469,7 +469,7 @@ impl Instance {
         if std::mem::take(&mut self.error_is_counted) {
             return;
         }
-        self.statistics.error_replies.increment();
+        self.statistics.numbers.error_replies.increment();
         let word = reply.split(|&byte| byte == b' ').next().unwrap_or_default();
         let kind = String::from_utf8_lossy(&word[..word.len().min(32)]);
         if let Some(count) = self.errors.get_mut(&*kind) {

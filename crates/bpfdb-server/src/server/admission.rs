@@ -52,7 +52,11 @@ impl Server {
     }
 
     fn admit(&mut self, socket: OwnedFd, listener: Source) {
-        self.instance.statistics.connections_received.increment();
+        self.instance
+            .statistics
+            .numbers
+            .connections_received
+            .increment();
         let session = match listener {
             Source::UnixListener => self.session_for_unix(&socket),
             _ => self.session_of_kernel(&socket),
@@ -76,7 +80,7 @@ impl Server {
     }
 
     fn admit_with(&mut self, socket: OwnedFd, listener: Source, index: Option<u32>, cookie: u64) {
-        let connected = self.instance.statistics.connections.get();
+        let connected = self.instance.statistics.numbers.connections.get();
         let full = connected >= u64::from(self.instance.settings.max_clients);
         match index {
             Some(index) if full => {
@@ -121,7 +125,7 @@ impl Server {
 
     /// There is no session left for this connection, or there are too many.
     fn refuse(&mut self, socket: BorrowedFd<'_>) {
-        let rejected = &self.instance.statistics.connections_rejected;
+        let rejected = &self.instance.statistics.numbers.connections_rejected;
         rejected.increment();
         let so_far = rejected.get();
         if self.instance.refused_limiter.is_due() {
@@ -173,9 +177,9 @@ impl Server {
 
     fn count_connection(&self, more: i64, is_unix: bool) {
         let statistics = &self.instance.statistics;
-        statistics.connections.change(more);
+        statistics.numbers.connections.change(more);
         if is_unix {
-            statistics.connections_unix.change(more);
+            statistics.numbers.connections_unix.change(more);
         }
     }
 
@@ -191,7 +195,7 @@ impl Server {
         );
         self.instance.forget(connection.index);
         self.forget_rest(&client);
-        // What it has begun goes after its session has: locks first, then who holds them.
+        // What it has begun goes after its session has: locks first, then their holder.
         drop(client);
         self.note_memory();
     }
@@ -208,7 +212,7 @@ impl Server {
         }
     }
 
-    /// Closes those that were told to go by `close_later`.
+    /// Closes those that `close_later` was called for.
     pub(super) fn close_those_told(&mut self) {
         for (index, cookie) in self.connections.take_closing() {
             let is_it = |connection: &Connection| connection.cookie == cookie;

@@ -1,5 +1,5 @@
-//! What is looked at once a second, and the bounds on memory: who is idle, who
-//! does not read its replies, who makes the daemon keep most.
+//! What is looked at once a second, and the bounds on memory: clients that are idle, that
+//! do not read their replies, that make the daemon keep most.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use bpfdb::abi;
 use super::{Client, Server};
 use crate::connection::Connection;
 
-/// Memory that free() may keep without being told to give it back.
+/// Memory that free() may keep without a request to give it back.
 const FREE_KEPT: u64 = 16 << 20;
 
 impl Server {
@@ -74,7 +74,11 @@ impl Server {
         let idle = idle.filter(|connection| !waits(connection));
         let idle: Vec<_> = idle.map(place).collect();
         for (index, cookie) in idle {
-            self.instance.statistics.connections_timed_out.increment();
+            self.instance
+                .statistics
+                .numbers
+                .connections_timed_out
+                .increment();
             tracing::debug!(index, "closing an idle connection");
             self.connections.close_later(index, cookie);
         }
@@ -103,7 +107,7 @@ impl Server {
 
     fn report_slow_reader(&self, index: u32) {
         let statistics = &self.instance.statistics;
-        statistics.connections_over_output_limit.increment();
+        statistics.numbers.connections_over_output_limit.increment();
         tracing::warn!(index, "closing a connection that does not read its replies");
     }
 
@@ -154,7 +158,8 @@ impl Server {
     pub(super) fn note_memory(&self) {
         let statistics = &self.instance.statistics;
         statistics
-            .client_memory
+            .numbers
+            .client_memory_bytes
             .set(self.connections.memory() as u64);
     }
 
@@ -164,7 +169,11 @@ impl Server {
             client.connection.info.memory(),
         );
         tracing::warn!(%peer, kept, "closing a connection: all together use too much memory");
-        self.instance.statistics.connections_evicted.increment();
+        self.instance
+            .statistics
+            .numbers
+            .connections_evicted
+            .increment();
         self.close(client);
     }
 
@@ -185,10 +194,10 @@ impl Server {
             .look(counters.requests_by_kernel() + daemon.commands_executed());
         instance
             .input_rate
-            .look(counters.net.bytes_received + daemon.input_bytes.get());
+            .look(counters.net.bytes_received + daemon.numbers.input_bytes.get());
         instance
             .output_rate
-            .look(counters.net.bytes_sent + daemon.output_bytes.get());
+            .look(counters.net.bytes_sent + daemon.numbers.output_bytes.get());
         instance.see_memory(used);
     }
 }

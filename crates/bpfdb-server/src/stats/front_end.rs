@@ -41,6 +41,13 @@ pub fn figures(stats: &Stats) -> Vec<Figure> {
     figures
 }
 
+/// The field of INFO's section bpfdb that shows a figure, if one does: those of commands are in the
+/// section kernelstats.
+pub(crate) fn info_field(figure: &Figure) -> Option<String> {
+    let hidden = matches!(figure.label, Some(("size" | "command", _)));
+    (!hidden).then(|| format!("bpfdb_{}", figure.path.replace('.', "_")))
+}
+
 fn commands(
     folder: &str,
     metric: &'static str,

@@ -1,6 +1,6 @@
-//! What the metrics tell of procedures. The thread that serves requests puts it here once a
-//! second, who scrapes takes what is there: one waits for the other as long as a pointer is
-//! copied.
+//! Figures of procedures for the metrics. The thread that serves requests replaces them once a
+//! second, and the metrics endpoint reads the latest. One waits for the other as long as it takes to
+//! copy a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,19 +10,26 @@ pub(crate) struct ProcedureFigures {
     pub(crate) name: String,
     /// `function` or `script`.
     pub(crate) kind: &'static str,
-    /// Calls by who ran them.
+    /// Calls that the kernel ran, and that the daemon ran.
     pub(crate) kernel: u64,
     pub(crate) daemon: u64,
     /// Attempts that were repeated after a conflict.
     pub(crate) retries: u64,
 }
 
+/// Programs of compiled procedures that are in the kernel now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Programs {
+    pub(crate) number: u64,
+    /// Bytes of their machine code.
+    pub(crate) machine_code: u64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct AllProcedures {
     /// No more than the kernel has numbers for: `BPFDB_PROCEDURE_NAMES`.
     pub(crate) each: Vec<ProcedureFigures>,
-    pub(crate) programs: u64,
-    pub(crate) machine_code: u64,
+    pub(crate) programs: Programs,
     /// Calls that the kernel gave up, by every reason, also of procedures that are gone.
     pub(crate) deoptimisations: Vec<(&'static str, u64)>,
 }

@@ -46,12 +46,12 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
-/// Is it who it says? If not, that is counted and logged.
+/// Is its password right? If not, that is counted and logged.
 pub(super) fn check_password(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
     if context.instance.users.admit(user, password) {
         return Ok(());
     }
-    let failed = &context.instance.statistics.authentications_failed;
+    let failed = &context.instance.statistics.numbers.authentications_failed;
     failed.increment();
     let so_far = failed.get();
     if context.instance.wrong_password_limiter.is_due() {

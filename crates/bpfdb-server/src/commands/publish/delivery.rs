@@ -15,7 +15,12 @@ use crate::values::glob;
 /// Sends a message now, or when the open transaction commits; with the number of its
 /// receivers.
 pub(super) fn publish(context: &mut Context<'_>, message: Message) -> Result<usize, Failure> {
-    context.instance.statistics.messages_published.increment();
+    context
+        .instance
+        .statistics
+        .numbers
+        .messages_published
+        .increment();
     if !atomic::is_open(context.session) {
         return Ok(deliver(context, &message));
     }
@@ -49,7 +54,11 @@ pub(crate) fn send_for_nobody(
             push_to(engine, instance, connections, index, forms.of(protocol));
         }
     });
-    instance.statistics.messages_delivered.add(delivered as u64);
+    instance
+        .statistics
+        .numbers
+        .messages_delivered
+        .add(delivered as u64);
 }
 
 /// At the end of a request whose reply begins there: what the client has received by it itself comes
@@ -97,7 +106,7 @@ fn deliver(context: &mut Context<'_>, message: &Message) -> usize {
         send_to(context, index, forms);
     });
     let statistics = &context.instance.statistics;
-    statistics.messages_delivered.add(delivered as u64);
+    statistics.numbers.messages_delivered.add(delivered as u64);
     delivered
 }
 

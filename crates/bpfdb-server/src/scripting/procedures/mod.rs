@@ -22,8 +22,8 @@
 //!  1. *A call never runs a function that is not the committed one.* Functions are published
 //!     in a transaction that has a shared lock on the libraries and has compared their token,
 //!     and only this thread publishes. Whoever changes the libraries withdraws all functions
-//!     first, and waits until every call that has begun is over; he takes the exclusive lock in
-//!     the same step as he finds that out. So nothing is published in between. Only another
+//!     first, and waits until every call that has begun is over; it takes the exclusive lock in
+//!     the same step as it finds that out. So nothing is published in between. Only another
 //!     process that writes the libraries (`bpfdb restore`) cannot do so: what it has replaced is
 //!     withdrawn within a fifth of a second.
 //!  2. *A call runs what it has found.* What is taken out of the kernel's tables leaves its place
@@ -56,7 +56,7 @@ use self::functions::FunctionsState;
 use self::interpreted::Interpreted;
 use self::loaded::Loaded;
 use self::removals::Removals;
-pub(crate) use self::shown::Shown;
+pub(crate) use self::shown::{Shown, Totals};
 use super::functions::Functions;
 use crate::error::Result;
 use crate::io::bell::Bell;
@@ -89,7 +89,7 @@ pub(crate) struct Procedures {
     removals: Removals,
     /// How many there were when functions were taken back last.
     withdrawn: u64,
-    /// Looks at the functions since one that told what they are.
+    /// Looks at the functions since one that found what they are.
     vain_looks: u32,
     /// Somebody has changed the functions since the server began.
     were_changed: bool,

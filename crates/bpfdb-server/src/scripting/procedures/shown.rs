@@ -8,7 +8,7 @@ use super::functions::FunctionsState;
 use super::loaded::{Loaded, gives_up_most};
 use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::Counters;
-use crate::stats::procedures::{AllProcedures, ProcedureFigures};
+use crate::stats::procedures::{AllProcedures, ProcedureFigures, Programs};
 
 /// Who runs the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,7 @@ fn by_reason(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
 /// All procedures together.
 #[derive(Debug)]
 pub(crate) struct Totals {
-    /// In the kernel now, and the bytes of their machine code.
-    pub(crate) programs: u64,
-    pub(crate) machine_code: u64,
+    pub(crate) programs: Programs,
     /// Since the server began, also of procedures that are gone.
     pub(crate) counters: Counters,
     pub(crate) interpreted: u64,
@@ -139,7 +137,6 @@ impl Procedures {
         AllProcedures {
             each: each.map(Shown::into_figures).collect(),
             programs: totals.programs,
-            machine_code: totals.machine_code,
             deoptimisations: totals.deoptimisations().collect(),
         }
     }
@@ -162,8 +159,10 @@ impl Procedures {
         let mut counters = self.kernel.all_counters();
         counters.add_all(&self.called);
         Totals {
-            programs: sizes.len() as u64,
-            machine_code: sizes.iter().sum(),
+            programs: Programs {
+                number: sizes.len() as u64,
+                machine_code: sizes.iter().sum(),
+            },
             counters,
             interpreted: self.interpreted.all(),
         }

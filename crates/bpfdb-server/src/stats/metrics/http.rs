@@ -50,7 +50,7 @@ pub(super) fn read_head(mut stream: &TcpStream) -> io::Result<Option<Head>> {
     Ok(None)
 }
 
-/// Takes what the other side still sends, within bounds: who closes with bytes
+/// Takes what the other side still sends, within bounds: a side that closes with bytes
 /// unread resets the connection, and the response may be lost.
 pub(super) fn drain(mut stream: &TcpStream) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;

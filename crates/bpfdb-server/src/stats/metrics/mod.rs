@@ -8,10 +8,9 @@
 //! all of HTTP that a scraper needs, so that no server with queues and limits of
 //! its own has to come with it.
 
+mod encode;
 mod figures;
 mod http;
-mod log;
-mod procedures;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -37,7 +37,7 @@ fn field(client: &mut Client, name: &str) -> u64 {
     number(client, "persistence", name)
 }
 
-/// Figures that hardly change while nobody writes: those of INFO, and those of /metrics.
+/// Figures that hardly change without writes: those of INFO, and those of /metrics.
 const SAME: &[(&str, &str)] = &[
     ("log_durable_timestamp", "log_durable_timestamp"),
     ("log_records", "log_records_total"),
@@ -216,4 +216,60 @@ fn why_the_engine_is_read_only_is_told() {
     says_state(&mut client, address, "failed");
     let reason = info(&mut client, "persistence", "log_refusal");
     assert!(reason.starts_with("the log has failed"), "{reason}");
+}
+
+/// Rows of docs/metrics.md: name, section and field of INFO.
+fn documented() -> Vec<(String, Option<(String, String)>)> {
+    let page = include_str!("../../../../../docs/metrics.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let name = cells[0].trim_start_matches("| ").trim_matches('`');
+        let info = cells[2].split_once(": ");
+        let field = info.map(|(section, field)| (section.into(), field.trim_matches('`').into()));
+        (name.to_owned(), field)
+    })
+    .collect()
+}
+
+/// That every row is there, and once, is shown for all of them here; what they count has tests of
+/// its own.
+#[test]
+fn every_documented_metric_is_served() {
+    let server = start(&SimulatedDisk::new(5));
+    let mut client = server.client();
+    client.say("SET a 1");
+    let metrics = page(metrics_address(&mut client));
+    let rows = documented();
+    assert!(rows.len() > 90, "{}", rows.len());
+    for (name, info) in rows {
+        // Why the log refuses writes is there only while it does.
+        if name == "log_refusal{reason}" {
+            continue;
+        }
+        let (family, label) = name.split_once('{').unwrap_or((&name, ""));
+        let described = family.trim_end_matches("_total");
+        let help = format!("# HELP bpfdb_{described} ");
+        let times = metrics.lines().filter(|line| line.starts_with(&help));
+        assert_eq!(times.count(), 1, "{name}");
+        let sample = format!("bpfdb_{family} ");
+        let samples = metrics.lines().filter(|line| line.starts_with(&sample));
+        assert_eq!(samples.count(), usize::from(label.is_empty()), "{name}");
+        let Some((section, field)) = info else {
+            continue;
+        };
+        let start = match field.strip_suffix('…') {
+            Some(start) => start.to_owned(),
+            None => format!("{field}:"),
+        };
+        let section = ask(&mut client, &format!("INFO {section}"));
+        let lines = section
+            .lines()
+            .filter(|line| line.starts_with(&start))
+            .count();
+        let least = usize::from(!field.contains("size_classes"));
+        assert!(lines >= least, "{field}");
+        assert!(lines <= 1 || field.ends_with('…'), "{field}");
+    }
+    server.stop();
 }

@@ -203,8 +203,6 @@ pub(super) const CIRCLES: &[(&str, &str, &str)] = &[
     ("bpfdb-server", "executor/running", "executor/request"),
     ("bpfdb-server", "scripting/procedures/loaded", "scripting/procedures/direct"),
     ("bpfdb-server", "scripting/procedures/loaded", "scripting/procedures/functions"),
-    ("bpfdb-server", "stats/metrics/log", "stats/metrics/figures"),
-    ("bpfdb-server", "stats/metrics/procedures", "stats/metrics/figures"),
     ("bpfdb-tests", "process", "server"),
     ("bpfdb-tests", "server/lent", "server/pool"),
 ];

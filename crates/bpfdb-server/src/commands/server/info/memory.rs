@@ -1,4 +1,4 @@
-//! INFO memory. What memory is where is told in docs/operation.md.
+//! INFO memory. docs/operation.md explains the kinds of memory.
 
 use std::fmt;
 use std::fs;
@@ -35,7 +35,7 @@ struct Allocator {
 impl Figures {
     fn of(source: &Source<'_>) -> Self {
         let (stats, instance) = (source.stats, source.instance);
-        let of_clients = instance.statistics.client_memory.get();
+        let of_clients = instance.statistics.numbers.client_memory_bytes.get();
         Self {
             used: stats.memory_used() + of_clients,
             of_clients,
@@ -122,7 +122,9 @@ pub(super) fn memory(page: &mut Page, source: &Source<'_>) {
         ("mem_not_counted_for_evict", &0),
         ("mem_replication_backlog", &0),
         ("mem_total_replication_buffers", &0),
-        ("mem_clients_normal", &of_clients),
+    ]);
+    page.metrics(&["mem_clients_normal"]);
+    page.lines(&[
         ("mem_clients_slaves", &0),
         ("mem_cluster_links", &0),
         ("mem_aof_buffer", &0),

@@ -4,6 +4,7 @@
 mod memory;
 mod persistence;
 
+use std::cell::OnceCell;
 use std::fmt::{Display, Write as _};
 
 use bpfdb::{ConflictCause, Stats};
@@ -14,9 +15,13 @@ use super::super::prelude::*;
 use crate::commands::time_slice::TimeSlice;
 use crate::instance::Instance;
 use crate::protocol::REDIS_VERSION;
+use crate::scripting::procedures::Totals;
 use crate::stats::front_end;
 use crate::stats::kernel_counters::KernelCounters;
+use crate::stats::metric::fields;
+use crate::stats::numbers::NUMBERS;
 use crate::stats::rate::Rate;
+use crate::stats::rows::{daemon, log, procedures as compiled};
 
 pub(crate) static COMMAND: Command = Command {
     name: "info",
@@ -53,6 +58,27 @@ struct Source<'a> {
     /// By the kernel, since counting began.
     counted: KernelCounters,
     clients: Clients,
+    log: Option<log::Readings>,
+    procedures: OnceCell<Totals>,
+}
+
+impl Source<'_> {
+    fn procedures(&self) -> &Totals {
+        let read = || self.instance.procedures.totals();
+        self.procedures.get_or_init(read)
+    }
+
+    /// The metrics that the section shows, with their values.
+    fn metrics(&self, section: &str) -> Vec<(&'static str, u64)> {
+        let (statistics, kernel) = (&*self.instance.statistics, &self.counted);
+        let server = fields(daemon::SERVER, section, || statistics, kernel);
+        let numbers = fields(NUMBERS, section, || &statistics.numbers, kernel);
+        let programs = || &self.procedures().programs;
+        let programs = fields(compiled::PROGRAMS, section, programs, kernel);
+        let log = self.log.iter();
+        let log = log.flat_map(|log| fields(log::LOG, section, move || log, kernel));
+        server.chain(numbers).chain(programs).chain(log).collect()
+    }
 }
 
 /// What all connections have begun.
@@ -144,11 +170,15 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
         stats: &stats,
         counted: context.instance.kernel_counters(&stats),
         clients: Clients::of(context),
+        log: context.instance.log.durability().map(log::Readings::of),
+        procedures: OnceCell::new(),
     };
     let mut page = Page::default();
     for section in SECTIONS.iter().filter(|section| is_asked(section, names)) {
         page.title(section.title);
+        page.metrics = source.metrics(section.name);
         (section.write)(&mut page, &source);
+        page.rest();
     }
     context.replies.verbatim("txt", &page.text);
     Ok(())
@@ -163,6 +193,8 @@ fn is_asked(section: &Section, names: &[Vec<u8>]) -> bool {
 #[derive(Default)]
 struct Page {
     text: String,
+    /// Those of the section that are not written yet.
+    metrics: Vec<(&'static str, u64)>,
 }
 
 impl Page {
@@ -181,6 +213,24 @@ impl Page {
     fn lines(&mut self, lines: &[(&str, &dyn Display)]) {
         for (field, value) in lines {
             self.line(field, value);
+        }
+    }
+
+    /// Fields that have a row in one of the tables of metrics.
+    fn metrics(&mut self, fields: &[&str]) {
+        for field in fields {
+            let place = self.metrics.iter().position(|(name, _)| name == field);
+            if let Some(place) = place {
+                let (name, value) = self.metrics.remove(place);
+                self.line(name, value);
+            }
+        }
+    }
+
+    /// The metrics for which the section has no place.
+    fn rest(&mut self) {
+        for (name, value) in std::mem::take(&mut self.metrics) {
+            self.line(name, value);
         }
     }
 }
@@ -216,7 +266,9 @@ fn server(page: &mut Page, source: &Source<'_>) {
         ("run_id", &instance.run_id),
         ("tcp_port", &instance.address.port()),
         ("server_time_usec", &now.as_micros()),
-        ("uptime_in_seconds", &uptime),
+    ]);
+    page.metrics(&["uptime_in_seconds"]);
+    page.lines(&[
         ("uptime_in_days", &(uptime / 86_400)),
         ("executable", &executable.display()),
         ("config_file", &file.unwrap_or_default()),
@@ -225,9 +277,8 @@ fn server(page: &mut Page, source: &Source<'_>) {
 }
 
 fn clients(page: &mut Page, source: &Source<'_>) {
-    let statistics = &source.instance.statistics;
+    page.metrics(&["connected_clients"]);
     page.lines(&[
-        ("connected_clients", &statistics.connections.get()),
         ("cluster_connections", &0),
         ("maxclients", &source.instance.settings.max_clients),
         (
@@ -243,24 +294,24 @@ fn clients(page: &mut Page, source: &Source<'_>) {
             &(source.clients.paused + source.instance.waiting.len()),
         ),
         ("tracking_clients", &0),
-        ("pubsub_clients", &statistics.subscribers.get()),
+    ]);
+    page.metrics(&["pubsub_clients"]);
+    page.lines(&[
         ("watching_clients", &source.clients.watching),
         ("clients_in_timeout_table", &source.instance.waiting.timed()),
         ("total_watched_keys", &source.clients.watched_keys),
         ("total_blocking_keys", &source.instance.waiting.keys()),
-        ("unix_clients", &statistics.connections_unix.get()),
-        (
-            "local_clients",
-            &statistics.ways[bpfdb::abi::BPFDB_WAY_LOCAL as usize].get(),
-        ),
     ]);
+    page.metrics(&["unix_clients"]);
+    let local = &source.instance.statistics.ways[bpfdb::abi::BPFDB_WAY_LOCAL as usize];
+    page.line("local_clients", local.get());
 }
 
 fn stats(page: &mut Page, source: &Source<'_>) {
     let s = &source.instance.statistics;
     let kernel = &source.counted;
+    page.metrics(&["total_connections_received"]);
     page.lines(&[
-        ("total_connections_received", &s.connections_received.get()),
         (
             "total_commands_processed",
             &(kernel.requests() + s.commands_executed()),
@@ -269,14 +320,9 @@ fn stats(page: &mut Page, source: &Source<'_>) {
             "instantaneous_ops_per_sec",
             &source.instance.rate.per_second(),
         ),
-        (
-            "total_net_input_bytes",
-            &(kernel.received + s.input_bytes.get()),
-        ),
-        (
-            "total_net_output_bytes",
-            &(kernel.sent + s.output_bytes.get()),
-        ),
+    ]);
+    page.metrics(&["total_net_input_bytes", "total_net_output_bytes"]);
+    page.lines(&[
         ("total_net_repl_input_bytes", &0),
         ("total_net_repl_output_bytes", &0),
         (
@@ -289,7 +335,9 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ),
         ("instantaneous_input_repl_kbps", &"0.00"),
         ("instantaneous_output_repl_kbps", &"0.00"),
-        ("rejected_connections", &s.connections_rejected.get()),
+    ]);
+    page.metrics(&["rejected_connections"]);
+    page.lines(&[
         ("sync_full", &0),
         ("sync_partial_ok", &0),
         ("sync_partial_err", &0),
@@ -297,11 +345,12 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("evicted_keys", &kernel.evicted),
         ("total_eviction_exceeded_time", &0),
         ("current_eviction_exceeded_time", &0),
-        ("evicted_clients", &s.connections_evicted.get()),
-        (
-            "client_output_buffer_limit_disconnections",
-            &s.connections_over_output_limit.get(),
-        ),
+    ]);
+    page.metrics(&[
+        "evicted_clients",
+        "client_output_buffer_limit_disconnections",
+    ]);
+    page.lines(&[
         (
             "keyspace_hits",
             &kernel.found.wrapping_add(s.gets_found.get()),
@@ -310,9 +359,9 @@ fn stats(page: &mut Page, source: &Source<'_>) {
             "keyspace_misses",
             &kernel.missed.wrapping_add(s.gets_missed.get()),
         ),
-        ("pubsub_channels", &s.channels.get()),
-        ("pubsub_patterns", &s.patterns.get()),
-        ("pubsubshard_channels", &s.shard_channels.get()),
+    ]);
+    page.metrics(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
+    page.lines(&[
         ("latest_fork_usec", &0),
         ("total_forks", &0),
         ("migrate_cached_sockets", &0),
@@ -330,12 +379,8 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("dump_payload_sanitizations", &0),
         ("io_threaded_reads_processed", &0),
         ("io_threaded_writes_processed", &0),
-        (
-            "total_error_replies",
-            &(kernel.errors() + s.error_replies.get()),
-        ),
-        ("acl_access_denied_auth", &s.authentications_failed.get()),
     ]);
+    page.metrics(&["total_error_replies", "acl_access_denied_auth"]);
 }
 
 fn kilobytes(rate: &Rate) -> String {
@@ -469,11 +514,10 @@ fn keyspace(page: &mut Page, source: &Source<'_>) {
 
 /// What `bpfdb stats` shows too.
 fn procedures(page: &mut Page, source: &Source<'_>) {
-    let totals = source.instance.procedures.totals();
+    page.metrics(&["bpfdb_procedure_programs", "bpfdb_procedure_code_bytes"]);
+    let totals = source.procedures();
     let counters = &totals.counters;
     page.lines(&[
-        ("bpfdb_procedure_programs", &totals.programs),
-        ("bpfdb_procedure_code_bytes", &totals.machine_code),
         ("bpfdb_procedure_calls", &counters.calls),
         ("bpfdb_procedure_calls_interpreted", &totals.interpreted),
         ("bpfdb_procedure_retries", &counters.conflicts),
@@ -490,14 +534,9 @@ fn own(page: &mut Page, source: &Source<'_>) {
         );
     }
     procedures(page, source);
-    let figures = front_end::figures(source.stats);
-    let plain = figures
-        .iter()
-        .filter(|figure| !matches!(figure.label, Some(("size" | "command", _))));
-    for figure in plain {
-        page.line(
-            format_args!("bpfdb_{}", figure.path.replace('.', "_")),
-            figure.value,
-        );
+    for figure in front_end::figures(source.stats) {
+        if let Some(field) = front_end::info_field(&figure) {
+            page.line(field, figure.value);
+        }
     }
 }

@@ -6,8 +6,7 @@ use std::time::SystemTime;
 use super::{Page, Source};
 use crate::instance::Instance;
 use crate::instance::log::Log;
-
-const NANOS_IN_SECOND: u64 = 1_000_000_000;
+use crate::stats::rows::log::Readings;
 
 pub(super) fn persistence(page: &mut Page, source: &Source<'_>) {
     let operations = &source.stats.counters.operations;
@@ -19,7 +18,9 @@ pub(super) fn persistence(page: &mut Page, source: &Source<'_>) {
         ("module_fork_in_progress", &0),
         ("module_fork_last_cow_size", &0),
     ]);
-    own(page, &source.instance.log);
+    if let Some(log) = &source.log {
+        own(page, log);
+    }
 }
 
 /// A checkpoint is what Redis's RDB file is.
@@ -120,50 +121,28 @@ fn seconds_since(time: SystemTime) -> i64 {
 }
 
 /// What Redis has no field for.
-fn own(page: &mut Page, log: &Log) {
-    let Some(durability) = log.durability() else {
-        return;
-    };
-    let (figures, state) = (durability.figures(), durability.state());
+fn own(page: &mut Page, log: &Readings) {
+    let figures = &log.figures;
     let mean = figures.flush_time.as_micros() / u128::from(figures.flushes.max(1));
+    page.metrics(&["log_durable_timestamp"]);
     page.lines(&[
-        ("log_durable_timestamp", &durability.durable()),
-        ("log_state", &state.name()),
-        ("log_refusal", &state.reason().unwrap_or_default()),
-        ("log_records", &figures.records),
-        ("log_bytes", &figures.bytes),
-        ("log_flushes", &figures.flushes),
-        ("log_flush_mean_usec", &mean),
-        ("log_exposure_usec", &figures.exposure.as_micros()),
-        ("log_exposure_p99_usec", &figures.exposure_p99.as_micros()),
-        ("log_exposure_most_usec", &figures.exposure_most.as_micros()),
+        ("log_state", &log.state.name()),
+        ("log_refusal", &log.state.reason().unwrap_or_default()),
     ]);
-    let status = durability.checkpoint_status();
-    page.lines(&[
-        ("checkpoint_attempts", &status.attempts),
-        ("checkpoint_last_made", &status.last_made),
-        ("checkpoint_failures", &status.failed),
-        (
-            "checkpoint_last_usec",
-            &status.last.map_or(0, |last| last.took.as_micros()),
-        ),
-        (
-            "checkpoint_entries",
-            &status.last.map_or(0, |last| last.entries),
-        ),
-        (
-            "checkpoint_bytes",
-            &status.last.map_or(0, |last| last.bytes),
-        ),
-        ("checkpoint_log_bytes", &status.log_bytes),
+    page.metrics(&["log_records", "log_bytes", "log_flushes"]);
+    page.line("log_flush_mean_usec", mean);
+    page.metrics(&[
+        "log_exposure_usec",
+        "log_exposure_p99_usec",
+        "log_exposure_most_usec",
+        "checkpoint_attempts",
     ]);
-    let retained = durability.retention_status();
-    page.lines(&[
-        ("log_retained_bytes", &retained.bytes),
-        ("log_earliest_timestamp", &retained.earliest.epoch),
-        (
-            "log_earliest_time",
-            &(retained.earliest.wall / NANOS_IN_SECOND),
-        ),
+    page.line("checkpoint_last_made", log.checkpoint.last_made);
+    page.metrics(&[
+        "checkpoint_failures",
+        "checkpoint_last_usec",
+        "checkpoint_entries",
+        "checkpoint_bytes",
+        "checkpoint_log_bytes",
     ]);
 }

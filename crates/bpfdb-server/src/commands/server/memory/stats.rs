@@ -25,7 +25,12 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     // How many keys there are.
     context.connection.tells_of_all = true;
     let stats = context.engine.stats()?;
-    let clients = context.instance.statistics.client_memory.get();
+    let clients = context
+        .instance
+        .statistics
+        .numbers
+        .client_memory_bytes
+        .get();
     let keys = stats.records_of(context.session.database());
     let figures = [
         ("total.allocated", stats.memory_used() + clients),
