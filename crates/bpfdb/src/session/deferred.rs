@@ -1,4 +1,4 @@
-//! Operations of a transaction whose outcome nobody needs yet: they wait in the
+//! Operations of a transaction whose outcome is not needed yet: they wait in the
 //! session's buffer and are sent with the next one that has a result.
 //!
 //! ```text
@@ -66,7 +66,7 @@ impl Deferred {
         self.places.push(place);
     }
 
-    /// It was sent: the first Error, as `status` tells them.
+    /// It was sent: the first Error, as `status` gives them.
     pub(super) fn sent(&mut self, status: impl Fn(Place) -> Status) -> Result<(), Status> {
         let begins = self.begins.take().is_some();
         let statuses = self.places.drain(..).map(status);

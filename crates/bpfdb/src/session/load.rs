@@ -16,7 +16,7 @@ struct Load<'a> {
 
 impl Session {
     /// Executes writes, in order and each by itself, with as few system calls as possible; how
-    /// many. For recovery, when nobody else uses these keys: what is refused for a moment is
+    /// many. For recovery, when no other session uses these keys: what is refused for a moment is
     /// tried again. Values of up to `BPFDB_VALUE_MAX` bytes.
     ///
     /// # Errors

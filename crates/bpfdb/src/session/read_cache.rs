@@ -240,7 +240,7 @@ impl Session {
     /// one call. Until [`Session::clear_read_cache`] or the next transaction, reads of
     /// these keys are answered from it as soon as they are [exposed](Session::expose).
     /// Not in a transaction. Values that are too long to be read with others are left
-    /// to be read by whoever wants them.
+    /// to be read by later operations.
     pub fn prefetch(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
         debug_assert!(!self.deferred.is_open() && !self.in_transaction());
         let outcome = self.read_ahead(reads, true);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Status;
 use crate::memory::Memory;
 
-/// For how long a request for room is remembered: who does not come again has gone.
+/// For how long a request for room is remembered: a caller that does not come again has gone.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Requests for room that the memory thread was asked for, by session.

@@ -12,8 +12,8 @@ pub(super) const BUSY_TRIES: u32 = abi::BPFDB_SESSION_TRIES;
 /// What it waits before each: the reaper has the session, and perhaps no processor.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_micros(100);
 
-/// How long what belongs to a transaction, and finds its session busy, is tried again, whoever may wait
-/// or not: a processor that is taken away comes back within some milliseconds.
+/// How long what belongs to a transaction, and finds its session busy, is tried again, also if the session
+/// may not wait or not: a processor that is taken away comes back within some milliseconds.
 const TRANSACTION_PATIENCE: Duration = Duration::from_millis(20);
 
 impl Session {

@@ -75,7 +75,7 @@ impl Session {
     /// Bytes of the buffer: what the last program wrote there.
     pub(crate) fn buffer_at(&self, start: usize, len: usize) -> &[u8] {
         assert!(start + len <= crate::engine::IO_STRIDE, "within the buffer");
-        // SAFETY: inside the mapping; nobody writes to it while self is borrowed.
+        // SAFETY: inside the mapping; it is not written while self is borrowed.
         unsafe { std::slice::from_raw_parts(self.buffer.0.add(start), len) }
     }
 
