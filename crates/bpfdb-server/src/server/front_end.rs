@@ -54,7 +54,7 @@ impl FrontEnd {
         })
     }
     /// The socket that clients will connect to, which does not listen yet. A port of the settings is
-    /// taken only now: other servers could bind it, too, as long as nobody listens, and it would be
+    /// taken only now: other servers could bind it, too, as long as there is no listener, and it would be
     /// missed after the recovery.
     ///
     /// # Errors

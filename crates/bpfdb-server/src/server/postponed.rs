@@ -1,0 +1,59 @@
+//! Connections that are served later: between the slices of a long command, after a pause, when
+//! their last bytes have arrived.
+
+use std::time::Instant;
+
+use super::Server;
+use crate::connection::{Next, State};
+use crate::executor::Executor;
+
+impl Server {
+    /// Those whose time has come are busy again, after those that are.
+    pub(super) fn wake_resting(&mut self) {
+        let now = Instant::now();
+        while let Some(&(until, index)) = self.resting.first()
+            && until <= now
+        {
+            self.resting.pop_first();
+            if !self.busy.contains(&index) {
+                self.busy.push_back(index);
+            }
+        }
+    }
+
+    /// One step of one long command; then the others are served.
+    pub(super) fn work_on(&mut self) {
+        if let Some(index) = self.busy.pop_front() {
+            self.serve_if(index, Executor::is_busy);
+        }
+    }
+
+    /// When CLIENT PAUSE is over, by time or by UNPAUSE, what waited is executed.
+    pub(super) fn end_pause_when_due(&mut self) {
+        let left = self.instance.pause.left(Instant::now());
+        if left.is_some_and(|left| left.is_zero()) {
+            self.instance.unpause();
+        }
+        if self.instance.pause.is_on() {
+            return;
+        }
+        for index in std::mem::take(&mut self.paused) {
+            self.serve_if(index, Executor::is_paused);
+            self.close_those_told();
+        }
+    }
+
+    pub(super) fn look_at_draining(&mut self) {
+        for index in std::mem::take(&mut self.draining) {
+            self.with_client(index, |server, client| {
+                let connection = &mut client.connection;
+                if connection.state == State::Daemon {
+                    return server.serve(client);
+                }
+                let drained = connection.state == State::Draining
+                    && connection.is_drained(&server.programs.connections);
+                Ok(if drained { Next::Close } else { Next::Keep })
+            });
+        }
+    }
+}
