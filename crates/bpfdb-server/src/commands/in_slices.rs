@@ -21,7 +21,10 @@ use super::transaction::Attempts;
 
 /// What a command does, from its beginning in each attempt.
 pub(super) trait Work: Debug {
-    /// Does it write? Then its transaction takes locks. It writes at the end, in one step.
+    /// May it go on where it was, after an Error that has not failed the transaction? Else it begins
+    /// anew: it writes at the end, in one step.
+    const GOES_ON: bool = false;
+    /// Does it write? Then its transaction takes locks.
     fn writes(&self) -> bool;
     /// Goes on until the slice is over; true: all is done.
     fn advance(
@@ -34,15 +37,30 @@ pub(super) trait Work: Debug {
     fn restart(&mut self);
     /// All is done, and committed.
     fn reply(&mut self, context: &mut Context<'_>);
+    /// Its transaction has failed for this reason: is it done without one from now on? What a step
+    /// has done stays then.
+    fn leaves_transaction(&self, _: Status) -> bool {
+        false
+    }
     /// Bytes that it keeps.
-    fn memory(&self) -> usize;
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+/// The transaction in which the work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Within {
+    Own,
+    Clients,
+    /// Each operator by itself.
+    Nothing,
 }
 
 #[derive(Debug)]
 pub(super) struct InSlices<W> {
     work: W,
-    /// Is the transaction its own?
-    own: bool,
+    within: Within,
     /// Has this attempt begun?
     begun: bool,
     /// Is COMMIT what comes next, or what has failed?
@@ -54,14 +72,33 @@ pub(super) struct InSlices<W> {
 
 impl<W: Work> InSlices<W> {
     pub(super) fn new(session: &Session, work: W) -> Self {
+        Self::within(
+            match is_open(session) {
+                true => Within::Clients,
+                false => Within::Own,
+            },
+            work,
+        )
+    }
+
+    /// What a step has done stays, whatever becomes of the next one.
+    pub(super) fn without_transaction(work: W) -> Self {
+        Self::within(Within::Nothing, work)
+    }
+
+    fn within(within: Within, work: W) -> Self {
         Self {
             work,
-            own: !is_open(session),
+            within,
             begun: false,
             committing: false,
             spent: Duration::ZERO,
             attempts: Attempts::default(),
         }
+    }
+
+    fn is_own(&self) -> bool {
+        self.within == Within::Own
     }
 
     fn advance(
@@ -70,30 +107,33 @@ impl<W: Work> InSlices<W> {
         words: &[Vec<u8>],
     ) -> Result<Progress, Failure> {
         let writes = self.work.writes();
-        if self.own && self.begun {
+        if self.is_own() && self.begun {
             context.session.touch();
             context.session.resume();
-        } else if self.own && writes {
+        } else if self.is_own() && writes {
             context.session.begin_deferred()?;
-        } else if self.own {
+        } else if self.is_own() {
             context.session.begin_read_only_deferred()?;
         }
         self.begun = true;
         let before = context.session.writes();
         let slice = TimeSlice::begin();
         let is_done = self.work.advance(context.session, words, slice);
-        let is_done = is_done.map_err(|failure| match context.session.writes() == before {
-            true => failure,
-            // A part of it may be in the client's transaction.
-            false => give_up(context.session, failure),
+        let is_done = is_done.map_err(|failure| {
+            if W::GOES_ON || context.session.writes() == before {
+                failure
+            } else {
+                // A part of it may be in the client's transaction.
+                give_up(context.session, failure)
+            }
         })?;
         if !is_done {
-            if self.own {
+            if self.is_own() {
                 self.attempts.pause(context, writes)?;
             }
             return Ok(Progress::More);
         }
-        if self.own {
+        if self.is_own() {
             self.committing = true;
             context.session.commit()?;
         }
@@ -108,11 +148,29 @@ impl<W: Work> InSlices<W> {
         context: &mut Context<'_>,
         failure: Failure,
     ) -> Result<Progress, Failure> {
+        let goes_on = match self.within {
+            Within::Own => false,
+            // A session that is busy has done nothing, and its transaction has not failed.
+            Within::Clients => {
+                W::GOES_ON && matches!(failure, Failure::Engine(Status::SessionBusy))
+            }
+            Within::Nothing => true,
+        };
+        if goes_on {
+            return Err(failure);
+        }
         self.begun = false;
         self.work.restart();
         let spent = std::mem::take(&mut self.spent);
         match failure {
-            Failure::Engine(status) if self.own && self.attempts.again(context, status, spent) => {
+            Failure::Engine(status) if self.is_own() && self.work.leaves_transaction(status) => {
+                self.within = Within::Nothing;
+                std::mem::take(&mut self.attempts).end();
+                Ok(Progress::More)
+            }
+            Failure::Engine(status)
+                if self.is_own() && self.attempts.again(context, status, spent) =>
+            {
                 Ok(Progress::More)
             }
             failure => Err(failure),
@@ -123,7 +181,7 @@ impl<W: Work> InSlices<W> {
 impl<W: Work> Job for InSlices<W> {
     fn step(&mut self, context: &mut Context<'_>, words: &[Vec<u8>]) -> Result<Progress, Failure> {
         let writes = self.work.writes();
-        if self.own && !self.begun && self.attempts.wait(context, writes) {
+        if self.is_own() && !self.begun && self.attempts.wait(context, writes) {
             return Ok(Progress::More);
         }
         let begun = Instant::now();
@@ -134,20 +192,18 @@ impl<W: Work> Job for InSlices<W> {
             Err(failure) => failure,
         };
         // A COMMIT that has failed has rolled back.
-        if self.own && !std::mem::take(&mut self.committing) {
+        if self.is_own() && !std::mem::take(&mut self.committing) {
             context.session.rollback()?;
-        }
-        if !self.own && matches!(failure, Failure::Engine(Status::SessionBusy)) {
-            // Nothing is written before the last step, so the work may begin anew in this transaction.
-            self.begun = false;
-            self.work.restart();
-            return Err(failure);
         }
         self.begin_anew(context, failure)
     }
 
     fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    fn keeps_steps(&self) -> bool {
+        self.within == Within::Nothing
     }
 
     fn memory(&self) -> usize {

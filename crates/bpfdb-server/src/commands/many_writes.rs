@@ -1,24 +1,14 @@
-//! Writes of many keys, all at one moment, in slices: a job for commands that write.
-//!
-//! ```text
-//!          step               step                  step
-//!   begin, keys, suspend │ keys, suspend │ … │ keys, commit, reply
-//!                        └── others are served ──┘
-//! ```
-//!
-//! In a transaction of the client's the keys are a part of it, and this neither commits nor
-//! rolls back.
+//! Writes of many keys, all at one moment: at once, or [in slices](super::in_slices) if they are
+//! many.
 
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
 
 use bpfdb::{Session, Status};
 
 use super::atomic::{Kind, atomically, is_open};
 use super::context::{Context, Failure, Outcome};
-use super::job::{Job, Progress};
+use super::in_slices::{InSlices, Work};
 use super::time_slice::TimeSlice;
-use super::transaction::Attempts;
 
 /// Keys that are written at once; more of them are written in slices.
 const KEYS: usize = 256;
@@ -42,7 +32,8 @@ pub(super) trait Writer: Debug + Default + 'static {
 /// Writes the keys: at once, if they are few.
 pub(super) fn write_many<W: Writer>(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
     if words.len() / W::WORDS > KEYS {
-        context.go_on_with(Writing::<W>::new(!is_open(context.session)));
+        let work = InSlices::new(context.session, Keys::<W>::default());
+        context.go_on_with(work);
         return Ok(());
     }
     let writer = atomically(context.session, Kind::Repeatable, |session| {
@@ -54,116 +45,56 @@ pub(super) fn write_many<W: Writer>(context: &mut Context<'_>, words: &[Vec<u8>]
     });
     match writer {
         Err(Failure::Engine(Status::OutOfMemory)) if W::FREES && !is_open(context.session) => {
-            context.go_on_with(Writing::<W>::key_by_key());
+            context.go_on_with(InSlices::without_transaction(Keys::<W>::default()));
         }
         writer => writer?.reply(context),
     }
     Ok(())
 }
 
-#[derive(Debug)]
-struct Writing<W> {
+#[derive(Debug, Default)]
+struct Keys<W> {
     writer: W,
     /// The next key.
     next: usize,
-    /// Is the transaction its own?
-    own: bool,
-    /// Each key in a transaction of its own, which takes no memory for locks.
-    single: bool,
-    /// Has this attempt begun?
-    begun: bool,
-    /// Is COMMIT what comes next, or what has failed?
-    committing: bool,
-    /// The time that this attempt has taken.
-    spent: Duration,
-    attempts: Attempts,
 }
 
-impl<W: Writer> Job for Writing<W> {
-    fn step(&mut self, context: &mut Context<'_>, words: &[Vec<u8>]) -> Result<Progress, Failure> {
-        if self.own && !self.begun && self.attempts.wait(context, true) {
-            return Ok(Progress::More);
-        }
-        let begun = Instant::now();
-        let outcome = self.advance(context, words);
-        self.spent += begun.elapsed();
-        let failure = match outcome {
-            Ok(progress) => return Ok(progress),
-            Err(failure) => failure,
-        };
-        // A COMMIT that has failed has rolled back.
-        if self.own && !std::mem::take(&mut self.committing) {
-            context.session.rollback()?;
-        }
-        self.begin_anew(context, failure)
+impl<W: Writer> Work for Keys<W> {
+    const GOES_ON: bool = true;
+
+    fn writes(&self) -> bool {
+        true
     }
 
-    fn has_begun(&self) -> bool {
-        self.begun
-    }
-
-    fn keeps_steps(&self) -> bool {
-        self.single
-    }
-}
-
-impl<W: Writer> Writing<W> {
-    fn new(own: bool) -> Self {
-        Self {
-            writer: W::default(),
-            next: 0,
-            own,
-            single: false,
-            begun: false,
-            committing: false,
-            spent: Duration::ZERO,
-            attempts: Attempts::default(),
-        }
-    }
-
-    fn key_by_key() -> Self {
-        Self {
-            single: true,
-            ..Self::new(false)
-        }
-    }
-
-    /// Writes keys for as long as a step may take; at the end of them, commits.
     fn advance(
         &mut self,
-        context: &mut Context<'_>,
+        session: &mut Session,
         words: &[Vec<u8>],
-    ) -> Result<Progress, Failure> {
-        if self.own && self.begun {
-            context.session.touch();
-            context.session.resume();
-        } else if self.own {
-            context.session.begin_deferred()?;
-        }
-        self.begun = true;
-        let slice = TimeSlice::begin();
-        while !self.is_done(words) {
+        slice: TimeSlice,
+    ) -> Result<bool, Failure> {
+        while self.next * W::WORDS < words.len() {
             if slice.is_over() {
-                if self.own {
-                    self.attempts.pause(context, true)?;
-                }
-                return Ok(Progress::More);
+                return Ok(false);
             }
-            self.write_some(context.session, words)?;
+            self.write_some(session, words)?;
         }
-        if self.own {
-            self.committing = true;
-            context.session.commit()?;
-        }
-        self.attempts.end();
+        Ok(true)
+    }
+
+    fn restart(&mut self) {
+        *self = Self::default();
+    }
+
+    fn reply(&mut self, context: &mut Context<'_>) {
         self.writer.reply(context);
-        Ok(Progress::Done)
     }
 
-    fn is_done(&self, words: &[Vec<u8>]) -> bool {
-        self.next * W::WORDS >= words.len()
+    fn leaves_transaction(&self, status: Status) -> bool {
+        W::FREES && status == Status::OutOfMemory
     }
+}
 
+impl<W: Writer> Keys<W> {
     fn write_some(&mut self, session: &mut Session, words: &[Vec<u8>]) -> Outcome {
         let left = words[self.next * W::WORDS..].chunks(W::WORDS);
         for words in left.take(KEYS_AT_ONCE) {
@@ -171,34 +102,5 @@ impl<W: Writer> Writing<W> {
             self.next += 1;
         }
         Ok(())
-    }
-
-    /// After an Error: attempts again, from the beginning, if that may help.
-    fn begin_anew(
-        &mut self,
-        context: &mut Context<'_>,
-        failure: Failure,
-    ) -> Result<Progress, Failure> {
-        let is_busy = matches!(failure, Failure::Engine(Status::SessionBusy));
-        if self.single || (!self.own && is_busy) {
-            // What is done stays done, and the next attempt goes on behind it. A session that is
-            // busy has done nothing, and its transaction has not failed.
-            return Err(failure);
-        }
-        self.begun = false;
-        self.next = 0;
-        self.writer = W::default();
-        let spent = std::mem::take(&mut self.spent);
-        match failure {
-            Failure::Engine(Status::OutOfMemory) if self.own && W::FREES => {
-                self.attempts.end();
-                *self = Self::key_by_key();
-                Ok(Progress::More)
-            }
-            Failure::Engine(status) if self.own && self.attempts.again(context, status, spent) => {
-                Ok(Progress::More)
-            }
-            failure => Err(failure),
-        }
     }
 }
