@@ -76,8 +76,46 @@ pub(crate) fn model(random: &mut Random, entries: usize) -> Model {
     (0..entries).map(|_| (key(random), value(random))).collect()
 }
 
+/// Random tables from empty to deep, one after the other: a model, bytes of a block, fan-out.
+pub(crate) fn random_tables(seed: u64, mut each: impl FnMut(&mut Random, &Model, u32, u32)) {
+    let mut random = Random::new(seed);
+    for (entries, block_size, fanout) in [
+        (0, 512, 0),
+        (1, 512, 2),
+        (30, 512, 2),
+        (300, 512, 3),
+        (3000, 512, 0),
+        (3000, 1024, 5),
+        (3000, 4096, 0),
+        (3000, 65536, 0),
+    ] {
+        let model = model(&mut random, entries);
+        each(&mut random, &model, block_size, fanout);
+    }
+}
+
+/// Random ranges of keys, some without an end, and the entries that the model has there.
+pub(crate) fn random_ranges(
+    random: &mut Random,
+    model: &Model,
+    count: usize,
+    mut each: impl FnMut(&mut Random, Bounds<'_>, Vec<Entry>),
+) {
+    for _ in 0..count {
+        let (from, to) = (key(random), key(random));
+        let bounds = Bounds {
+            from: &from,
+            to: (!random.one_in(4)).then_some(&to[..]),
+        };
+        let expected = within(model, bounds)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        each(random, bounds, expected);
+    }
+}
+
 /// What the model has of a range.
-pub(crate) fn within<'a>(
+fn within<'a>(
     model: &'a Model,
     bounds: Bounds<'a>,
 ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> {

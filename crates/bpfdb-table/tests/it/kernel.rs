@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt;
 use bpfdb_table::{Access, Bounds, ChainFigures, ChainOptions, Chains, Error, Reader, Table};
 use bpfdb_tests::random::Random;
 
-use crate::common::{Entry, Folder, Model, aggregate, build, key, model, options, scanned, within};
+use crate::common::{
+    Entry, Folder, Model, aggregate, build, key, options, random_ranges, random_tables, scanned,
+};
 
 const FIELDS: [&str; 9] = [
     "0:text", "0:u8", "0:i8", "1:u16", "0:i16", "0:i32", "1:u32", "0:u64", "0:i64",
@@ -37,16 +39,9 @@ fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> 
     for (key, value) in keys.iter().zip(values) {
         assert_eq!(value.as_ref(), model.get(*key), "{}", key.escape_ascii());
     }
-    for _ in 0..40 {
-        let (from, to) = (key(random), key(random));
-        assert_eq!(chains.get(&from).expect("read").as_ref(), model.get(&from));
-        let bounds = Bounds {
-            from: &from,
-            to: (!random.one_in(4)).then_some(&to[..]),
-        };
-        let expected: Vec<_> = within(model, bounds)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
+    random_ranges(random, model, 40, |random, bounds, expected| {
+        let found = chains.get(bounds.from).expect("read");
+        assert_eq!(found.as_ref(), model.get(bounds.from));
         assert_eq!(scanned_by(&mut chains, bounds), expected, "{bounds:?}");
         assert_eq!(scanned(&mut reader, bounds), expected, "{bounds:?}");
         let field = FIELDS[random.below(FIELDS.len())].parse().expect("a field");
@@ -56,7 +51,7 @@ fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> 
             assert_eq!(found, expected, "{bounds:?} {field:?}");
             assert_eq!(reader.aggregate(&bounds, field).expect("read"), expected);
         }
-    }
+    });
     let ChainFigures {
         chains, by_process, ..
     } = chains.figures();
@@ -67,19 +62,9 @@ fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> 
 
 #[test]
 fn chains_answer_as_the_process_and_a_map_do() {
-    let mut random = Random::new(11);
-    for (entries, block_size, fanout) in [
-        (0, 512, 0),
-        (1, 512, 2),
-        (300, 512, 3),
-        (2000, 512, 0),
-        (2000, 1024, 5),
-        (3000, 4096, 0),
-        (3000, 65536, 0),
-    ] {
-        let model = model(&mut random, entries);
-        compare(&mut random, &model, block_size, fanout);
-    }
+    random_tables(11, |random, model, block_size, fanout| {
+        compare(random, model, block_size, fanout);
+    });
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use bpfdb_table::{Bounds, Error, Reader, Writer};
 use bpfdb_tests::random::Random;
 
-use crate::common::{Folder, Model, aggregate, build, key, model, options, scanned, within};
+use crate::common::{
+    Folder, Model, aggregate, build, options, random_ranges, random_tables, scanned,
+};
 
 const FIELDS: [&str; 6] = ["0:text", "0:u8", "1:u16", "0:i32", "0:u64", "0:i64"];
 
@@ -16,42 +18,24 @@ fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> 
     for (key, value) in model {
         assert_eq!(reader.get(key).expect("read").as_ref(), Some(value));
     }
-    for _ in 0..60 {
-        let (from, to) = (key(random), key(random));
-        assert_eq!(reader.get(&from).expect("read").as_ref(), model.get(&from));
-        let bounds = Bounds {
-            from: &from,
-            to: (!random.one_in(4)).then_some(&to[..]),
-        };
-        let expected: Vec<_> = within(model, bounds)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
+    random_ranges(random, model, 60, |random, bounds, expected| {
+        let found = reader.get(bounds.from).expect("read");
+        assert_eq!(found.as_ref(), model.get(bounds.from));
         assert_eq!(scanned(&mut reader, bounds), expected, "{bounds:?}");
         let field = FIELDS[random.below(FIELDS.len())].parse().expect("a field");
         for field in [None, Some(field)] {
             let found = reader.aggregate(&bounds, field).expect("read");
             assert_eq!(found, aggregate(model, bounds, field), "{bounds:?}");
         }
-    }
+    });
     table.about().depth
 }
 
 #[test]
 fn tables_have_what_a_map_has() {
-    let mut random = Random::new(1);
-    for (entries, block_size, fanout) in [
-        (0, 512, 0),
-        (1, 512, 2),
-        (30, 512, 2),
-        (300, 512, 3),
-        (3000, 512, 0),
-        (3000, 1024, 5),
-        (3000, 4096, 0),
-        (3000, 65536, 0),
-    ] {
-        let model = model(&mut random, entries);
-        compare(&mut random, &model, block_size, fanout);
-    }
+    random_tables(1, |random, model, block_size, fanout| {
+        compare(random, model, block_size, fanout);
+    });
 }
 
 /// A fan-out of 2 doubles the leaves with each level.
