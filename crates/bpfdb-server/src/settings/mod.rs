@@ -116,7 +116,7 @@ macro_rules! bounds {
     };
 }
 
-/// `name in the struct, name elsewhere: type, bounds = default, change;`
+/// `name in the struct "name elsewhere": type, bounds => default, change;`
 macro_rules! settings {
     ($(
         $(#[doc = $help:literal])+
