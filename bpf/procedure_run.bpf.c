@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
  * The template of compiled procedures that user space calls by BPF_PROG_RUN
- * (crates/bpfdb-procedures/src/inside). As bpf/procedure.bpf.c, nobody attaches it: body() is
+ * (crates/bpfdb-procedures/src/inside). As bpf/procedure.bpf.c, it is never attached: body() is
  * replaced by what was compiled.
  */
 #include <bpfdb/bpfdb.bpf.h>

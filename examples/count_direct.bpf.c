@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
  * Direct style: an XDP program that counts packets per source and in all, both
- * in one transaction, so that whoever reads a snapshot finds that the counts
+ * in one transaction, so that a reader of a snapshot finds that the counts
  * of the sources add up to the total. See docs/embedding.md.
  */
 #include "packets.bpf.h"

@@ -154,7 +154,7 @@ static __always_inline int key_take(struct bpfdb_session *s, u32 buffer, struct 
 
 /* ---- The procedure -------------------------------------------------------- */
 
-/* The state of an area becomes the session's value, up to 16 bytes; `XX` of one that nobody
+/* The state of an area becomes the session's value, up to 16 bytes; `XX` of one that no call
  * knows. */
 static __always_inline int state_find(struct bpfdb_session *s, u32 buffer, struct word area)
 {

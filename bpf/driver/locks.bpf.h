@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* For user space: who holds a lock on a key. */
+/* For user space: the sessions that hold a lock on a key. */
 #ifndef BPFDB_DRIVER_LOCKS_BPF_H
 #define BPFDB_DRIVER_LOCKS_BPF_H
 

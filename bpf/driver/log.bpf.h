@@ -33,7 +33,7 @@ static __noinline int run_log_read(struct bpf_raw_tracepoint_args *ctx)
 	return parts_store(value->table, ctx->args[4], 0, start, left) == BPFDB_OK ? left : 0;
 }
 
-/* ctx: the first three of those. Gives back the holder that the record is, once: whoever
+/* ctx: the first three of those. Gives back the holder that the record is, once: the caller that
  * takes the address out of the ring does it. */
 static __always_inline int run_log_release(struct bpf_raw_tracepoint_args *ctx)
 {

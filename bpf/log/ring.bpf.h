@@ -8,8 +8,8 @@
  *          by a program                                       by the writer of the log
  *
  * Invariants
- *  1. Who reserves also seals, before his program ends, which nobody can end before. So
- *     whoever waits for a reserved record waits for a running program.
+ *  1. A program that reserves also seals, before it ends, and it cannot be ended before. So
+ *     a wait for a reserved record is a wait for a running program.
  *  2. The head of a record is stored last. It depends on the position and on secrets: what
  *     lies there from a time before, or was written by a client, does not fit.
  *  3. `limit` is at most one ring behind what has been given up: nothing is overwritten

@@ -4,7 +4,7 @@
  * room, is left to the daemon, which knows it by having no entry in `cookies`.
  *
  * The end is when TCP leaves the states in which data may be exchanged,
- * whoever caused it. While the daemon may be at work for the connection (it is
+ * whatever caused it. While the daemon may be at work for the connection (it is
  * DAEMON and the client reset it), its transaction only expires, so that statements
  * of it that the daemon has yet to execute do nothing. If the daemon is inside an
  * operator, the transaction stays until it closes the socket, which it does before
@@ -114,7 +114,7 @@ static __always_inline int net_accept(struct bpf_sock_ops *ops)
 			connection_open(ops);
 	} else if (ops->op == BPF_SOCK_OPS_STATE_CB) {
 		/* The daemon, or the kernel for a daemon that died, closed it:
-		 * nobody executes operators for it any more. */
+		 * no operator is executed for it any more. */
 		bool by_us = state == BPF_TCP_FIN_WAIT1 || state == BPF_TCP_LAST_ACK;
 
 		if (by_us || state == BPF_TCP_CLOSE)

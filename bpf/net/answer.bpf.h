@@ -10,7 +10,7 @@
  *   by the daemon            the bytes are replies: let them pass
  *
  * On the client's end, if it is on this machine, the bytes are requests, and
- * local.bpf.h tells when they are answered here and what becomes of the rest.
+ * local.bpf.h says when they are answered here and what becomes of the rest.
  *
  * A message is part of the stream: it may hold many requests and end within
  * one. What remains of it after the program's verdict (bpf_msg_apply_bytes) is
@@ -87,7 +87,7 @@ static __always_inline enum result message_answer(struct sk_msg_md *m, struct co
 /*
  * The session is not this connection's any more: the engine's next owner has closed what a
  * daemon left that died, and these programs live as long as one of its sockets does. TCP
- * tells the client that nobody is there.
+ * shows the client that the connection has ended.
  */
 static __always_inline int orphan_pass(struct sk_msg_md *m, struct socket_data *data)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * A connection and who answers it.
+ * A connection, and which side answers it: kernel or daemon.
  *
  *   client ──TCP──► verdict.bpf.h ──(worker)──► answer.bpf.h ──TCP──► client
  *                        │                          │
@@ -50,7 +50,7 @@
  *
  * What the kernel sent must be in TCP's queue when the next message comes; a
  * send that failed half way (no memory) would else be taken up again by the
- * worker, and requests be executed twice. TCP's write_seq tells; if it is not
+ * worker, and requests be executed twice. TCP's write_seq shows it; if it is not
  * what it must be, the connection is BROKEN and closed.
  */
 #ifndef BPFDB_CONNECTION_BPF_H
@@ -97,7 +97,7 @@ struct {
  * that may be ours. */
 struct socket_data {
 	u64 cookie; /* the socket's own */
-	/* Cookie of our end; its own, if it is ours; 0: not known. It tells whether
+	/* Cookie of our end; its own, if it is ours; 0: not known. It shows whether
 	 * the index still is this connection's. */
 	u64 peer;
 	u32 index;
@@ -138,13 +138,13 @@ static __always_inline struct bpfdb_connection *connection_at(u32 index)
 	return bpf_map_lookup_elem(&connections, &index);
 }
 
-/* Of so many bytes that have arrived, those that nobody has taken in. */
+/* Of so many bytes that have arrived, those that are not taken in. */
 static __always_inline u64 bytes_waiting(const struct bpfdb_connection *c, u64 arrived)
 {
 	return arrived - (LOAD(c->answered) + LOAD(c->consumed));
 }
 
-/* Raises a flag; whoever raises it first tells the daemon. */
+/* Raises a flag; the first to raise it notifies the daemon. */
 __noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u64 flag)
 {
 	struct bpfdb_handover h = {.cookie = c->cookie, .connection = index};
@@ -190,7 +190,7 @@ static __always_inline void connection_free(struct bpfdb_connection *c, u32 inde
 }
 
 /*
- * Ends a connection that nobody but a local client's program may be using; only
+ * Ends a connection that only a local client's program may be using; only
  * the first caller does. If that program is running, it frees the connection:
  * it takes its flag away, then looks whether the connection was retired, and
  * this function does the same things in the opposite order.

@@ -14,7 +14,7 @@
  *   net_answer ────────────► execute, replies ──► ingress queue ─────┘  │
  *      │                                          of the same socket    │
  *      │ else, or PASS_TO_DAEMON, or INCOMPLETE                         │
- *      └──► TCP ──► our end, as connection.bpf.h tells ──► TCP ─────────┘
+ *      └──► TCP ──► our end, as in connection.bpf.h  ──► TCP ─────────┘
  *
  * Which way is decided for each message anew:
  *
@@ -23,7 +23,7 @@
  *   └────┬────┘ of ours (local_bind)                   └───┬───┘
  *        │ not so, BPFDB_LOCAL_TRIES times                 │ QUIET (local_enter)
  *        ▼                                                 ▼
- *   left alone for good                     ┌──────► RUNNING: nobody else uses the
+ *   left alone for good                     ┌──────► RUNNING: nothing else uses the
  *                                    every message   connection and its session
  *                                           └───────────── │ local_leave
  *
@@ -51,20 +51,20 @@
  * 3. One user at a time. The flag RUNNING in c->client is held while a program
  *    uses the connection here. Our own end cannot: nothing arrives while a
  *    connection is quiet and its client is inside sendmsg(). (If something does,
- *    somebody forges segments, and verdict.bpf.h ends the connection.) The end
+ *    segments are forged, and verdict.bpf.h ends the connection.) The end
  *    of the connection is left to us then: connection_retire().
  *
  * 4. Memory. Up to BPFDB_LOCAL_UNREAD_MAX bytes of replies wait to be read, in
  *    BPFDB_LOCAL_MESSAGES_MAX messages; beyond, requests go through TCP, which
- *    makes the client wait. What is added is counted; what is read is not told to
- *    anybody, so the queue is counted anew when the sum is too large. A client
+ *    makes the client wait. What is added is counted; what is read is not reported,
+ *    so the queue is counted anew when the sum is too large. A client
  *    that reads what it asks for stays here therefore, though its queue may never
  *    be empty. One that was too slow comes back as 2. says: when it has read all,
  *    and waits for nothing.
  *
  * 5. The end. When our end is closed the connection is retired, at once, and not
  *    answered any more; the client's TCP passes what is sent then, and hears that
- *    nobody is there. When either end closes, the client's socket leaves the map
+ *    its end is gone. When either end closes, the client's socket leaves the map
  *    (with unread replies, when the client closes it): it would keep the programs,
  *    and with them all memory of the engine, for as long as it is open.
  *
@@ -78,8 +78,8 @@
  * (bpf_msg_cork_bytes) loses its rest when a part of it is redirected.
  *
  * Bytes of a message are always the kernel's copy, also those of sendfile() and
- * MSG_ZEROCOPY; who asked to be told when they were sent (SO_ZEROCOPY) goes
- * through TCP, which tells.
+ * MSG_ZEROCOPY; a client that wants to know when they were sent (SO_ZEROCOPY)
+ * goes through TCP, which reports it.
  */
 #ifndef BPFDB_LOCAL_BPF_H
 #define BPFDB_LOCAL_BPF_H
@@ -232,7 +232,7 @@ static __always_inline int net_local(struct bpf_sock_ops *ops)
 		client_open(ops);
 	else if (ops->op == BPF_SOCK_OPS_STATE_CB && is_closing(ops->args[1]))
 		client_leave(ops, false);
-	/* TCP was told that something sent by it has arrived. */
+	/* TCP has learned that something sent by it has arrived. */
 	else if (ops->op == BPF_SOCK_OPS_RTT_CB)
 		client_leave(ops, true);
 	return 1;
@@ -328,7 +328,7 @@ static __always_inline int net_adjusted(u64 *ctx)
 
 /*
  * Has it read enough to know how it does? What had been read when it sent last must have been
- * told by recvmsg() since: what was read a moment ago by another thread may not have been.
+ * reported by recvmsg() since: what was read a moment ago by another thread may not have been.
  */
 static __always_inline bool client_receives(struct socket_data *data, const struct tcp_sock *tcp)
 {
@@ -357,7 +357,7 @@ static __always_inline bool socket_is_plain(const struct tcp_sock *tcp)
 }
 
 /*
- * No byte under way (2. above): *arrived tells all that came to our end. Our end
+ * No byte under way (2. above): *arrived counts all that came to our end. Our end
  * counts replies before it counts their requests as answered, and the daemon
  * what it sent before it gives the connection back; so they are read in the
  * opposite order.
@@ -382,7 +382,7 @@ static __always_inline bool is_quiet(struct bpfdb_connection *c, const struct so
 
 /*
  * Counts what waits in the client's queue, whose list begins at this address. The
- * socket is locked: nobody else adds or takes away. Zero if it is as much as may
+ * socket is locked: nothing else adds or takes away. Zero if it is as much as may
  * wait, or cannot be read.
  */
 __noinline int unread_count(u64 head, struct socket_data *data NONNULL)

@@ -49,7 +49,7 @@ static __always_inline bool worker_is_idle(const struct bpfdb_connection *c, u64
 }
 
 /* Nothing can arrive while a local client is answered (local.bpf.h), unless
- * somebody else puts bytes into the stream. */
+ * another process puts bytes into the stream. */
 static __always_inline bool foreign(const struct bpfdb_connection *c)
 {
 	return LOAD(c->client) & BPFDB_CLIENT_RUNNING;

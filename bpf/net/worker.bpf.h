@@ -89,7 +89,7 @@ static __always_inline bool remote_enter(struct sk_msg_md *m, const struct socke
 }
 
 /* Does so much wait that it cannot all be on its way to be answered? Requests that were
- * short tell nothing of the next one: it may be a long argument, which the worker
+ * short say nothing about the next one: it may be a long argument, which the worker
  * comes to when its processor is free. They do if they are a part of so much. */
 static __always_inline bool backlog_is_long(const struct bpfdb_connection *c)
 {

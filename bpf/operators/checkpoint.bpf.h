@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * A pass over all records, for a checkpoint: page by page, while everybody goes on reading
+ * A pass over all records, for a checkpoint: page by page, while all sessions go on reading
  * and writing, and without a snapshot, which would cost writers versions.
  * docs/decisions/0019-checkpoints.md has the argument why that is enough.
  *

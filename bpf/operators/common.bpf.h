@@ -74,7 +74,7 @@ __noinline int key_prepare_apart(struct bpfdb_session *s NONNULL)
 }
 
 /*
- * Loads the home of a key, and nobody asks what is there: the processor fetches the
+ * Loads the home of a key and does not use what is there: the processor fetches the
  * cache line while the caller does something else, like copying a value, and the
  * operator that follows need not wait for it.
  */
@@ -131,7 +131,7 @@ static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cel
 
 /*
  * An Error in a read-write transaction fails it; but for SESSION_BUSY, by which nothing was done:
- * somebody else is inside, and the request is tried again. So is MEMORY_PENDING in a transaction that
+ * the session is in use, and the request is tried again. So is MEMORY_PENDING in a transaction that
  * is patient.
  */
 static __always_inline int txn_result(struct bpfdb_session *s, int status)
@@ -206,14 +206,14 @@ __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *ad
  * a long key for which the index has no room. */
 #define ROOM_RECLAIMS_MAX 4
 
-/* Looks for memory that nobody needs, or that only old snapshots do. True if it may
+/* Looks for memory that is not needed, or only by old snapshots. True if it may
  * have been found. */
 static __always_inline bool memory_look(void)
 {
 	return bpfdb_memory_reclaim() || snapshots_revoke_old();
 }
 
-/* After so many splits and merges. INDEX_CROWDED, unless one is not over because somebody
+/* After so many splits and merges. INDEX_CROWDED, unless one is not over because an operator
  * else is at it, or holds a latch. */
 static __always_inline int split_in_vain(u32 page)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * What a reply depends on. A client that wants to be told only what is durable must not
- * see a reply before everything is durable that it tells of: what it wrote itself, the
+ * What a reply depends on. A client whose replies must be durable must not
+ * see a reply before everything is durable that it exposes: what it wrote itself, the
  * value that it read, and that there is none. Each of these is the doing of a commit, and
  * a commit is durable if its timestamp is at most that of the last durable epoch.
  *
  * Invariants
  *  1. When an operator has ended, `depends` of a session that keeps it is at least the
- *     timestamp of every commit that its outcome tells of.
- *  2. It never gets smaller: what was seen once may be told again.
+ *     timestamp of every commit that its outcome exposes.
+ *  2. It never gets smaller: what was seen once may be exposed again.
  *
  * The operator itself knows nothing of this, and costs nothing more. The key is looked up
  * again afterwards: whatever was seen had been committed by then, and what has come since
  * is later. So the timestamp of the last write that is there now is late enough. If there
  * is no record, or one that was never written, the last removal counts (removal.bpf.h). If
- * somebody is just writing, or the record is on its way to another page, the clock does:
+ * the record is just being written, or it is on its way to another page, the clock does:
  * no commit that is decided is later.
  */
 #ifndef BPFDB_DEPENDS_BPF_H
@@ -34,7 +34,7 @@ static __always_inline void depend_on_all(struct bpfdb_session *s)
 	depend_on(s, LOAD(engine.clock.value));
 }
 
-/* When the record was written last, if that can be told; else the clock's time. */
+/* When the record was written last, if that is known; else the clock's time. */
 static __always_inline u64 stamp_of_record(struct bpfdb_session *s, struct bpfdb_cell *cell,
 					   u64 header)
 {
@@ -59,8 +59,8 @@ static __always_inline u64 stamp_below_own(struct bpfdb_session *s, struct bpfdb
 }
 
 /* On what is there for the session's key, whose hash an operator has computed. Of what this
- * session has pending there nobody was told; of what that replaces, `only_writes` says: SET
- * tells nothing of it, DELETE tells whether there was something. */
+ * session has pending there was not exposed; of what that replaces, `only_writes` says: SET
+ * exposes nothing of it, DELETE whether there was something. */
 __noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL, u32 only_writes)
 {
 	struct bpfdb_cell *cell = NULL;
@@ -78,9 +78,9 @@ __noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL, u32 only_wri
 	return BPFDB_OK;
 }
 
-/* On what an operation of user space has told. `before` is the session's state before it: the
- * end of a transaction that only read tells nothing new. One that is not finished has decided
- * its commit, of which the record itself does not tell yet. */
+/* For what an operation of user space has exposed. `before` is the session's state before it: the
+ * end of a transaction that only read exposes nothing new. One that is not finished has decided
+ * its commit, which the record itself does not show yet. */
 static __always_inline void depend_on_told(struct bpfdb_session *s, u32 operation, u32 before)
 {
 	if (txn_is_unfinished(s->state) ||

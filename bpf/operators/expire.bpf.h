@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Memory of what has expired comes back, also if nobody asks for it again. The
+ * Memory of what has expired comes back, also if it is not asked for again. The
  * sweeper (maintenance.bpf.h) removes a record when
  *
  *   - its time is not after the horizon: the oldest time by which an open
  *     transaction judges, or will (txn/expiry.bpf.h). So it is absent for
- *     everybody, whichever version he sees by his snapshot;
+ *     every reader, whichever version its snapshot sees;
  *   - it has no history: a snapshot before the expired version still sees an
  *     older one, and one behind it would, if the newer one were gone;
- *   - nobody has it locked, and it is latched now.
+ *   - it is not locked, and it is latched now.
  *
- * Nobody can tell the record from its absence then, so its removal needs no
+ * No reader can distinguish the record from its absence then, so its removal needs no
  * timestamp and no commit word.
  */
 #ifndef BPFDB_EXPIRE_BPF_H
@@ -94,7 +94,7 @@ static __always_inline bool cell_has_expired(const struct bpfdb_cell *cell, u64 
 }
 
 /*
- * Removes the record at `address` with this header, which has expired, if nobody has
+ * Removes the record at `address` with this header, which has expired, if no session has
  * come to it since. 1 if it is gone.
  */
 __noinline int record_expire(u64 address, u64 header)

@@ -166,7 +166,7 @@ __noinline enum bpfdb_status bpfdb_get(struct bpfdb_session *s NONNULL)
 	return status;
 }
 
-/* The same without a transaction, and not counted: for who wants to know whether a
+/* The same without a transaction, and not counted: to find out whether a
  * lock is worth its while. */
 __noinline enum bpfdb_status bpfdb_peek(struct bpfdb_session *s NONNULL)
 {

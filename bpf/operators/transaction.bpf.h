@@ -27,7 +27,7 @@ static __always_inline int begin(struct bpfdb_session *s, u32 state)
 	if (status != BPFDB_OK)
 		return status;
 	/* session_time() may have set it behind the end of the last transaction: expired by
-	 * somebody else, in the middle of a SET. */
+	 * another user, in the middle of a SET. */
 	STORE(s->time, 0);
 	if (state == BPFDB_TXN_READ)
 		status = snapshot_begin(s);
@@ -51,7 +51,8 @@ __noinline enum bpfdb_status bpfdb_begin(struct bpfdb_session *s NONNULL)
 	return session_leave(s, status);
 }
 
-/* The same for a client who goes on with it when it likes: who meets its locks need not wait. */
+/* As transaction_begin, for a client that goes on with it when it likes: an operator that meets its
+ * locks need not wait. */
 static __always_inline enum bpfdb_status bpfdb_begin_interactive(struct bpfdb_session *s)
 {
 	enum bpfdb_status status = bpfdb_begin(s);
@@ -103,8 +104,8 @@ static __always_inline void abandon_and_tell(struct bpfdb_session *s)
 }
 
 /*
- * By this those leave a session who are there without its user: the reaper, who closes it, who
- * expires its transaction. The user may have left them something to roll back.
+ * The end of a visit in a session by another than its user: the reaper, one that closes it, one
+ * that expires its transaction. The user may have left them something to roll back.
  */
 __noinline int session_leave_as_guest(struct bpfdb_session *s NONNULL, int status)
 {
@@ -121,7 +122,7 @@ __noinline int session_leave_as_guest(struct bpfdb_session *s NONNULL, int statu
 /*
  * Finishes what an earlier COMMIT, ROLLBACK or auto-commit had to leave. What
  * keeps it is a latch for a moment, or memory for a version that a snapshot
- * came to need after SET. For those who have frames left: the driver of user
+ * came to need after SET. For callers that have frames left: the driver of user
  * space, the reaper. OK, or why it must be tried again.
  */
 __noinline int bpfdb_settle(struct bpfdb_session *s NONNULL)
@@ -186,8 +187,8 @@ static __always_inline bool read_takes_snapshot(struct bpfdb_session *s)
 }
 
 /*
- * A transaction is to be rolled back whose end has found somebody in the session all the while:
- * he does it when he leaves. If he has just left it is done here.
+ * A transaction is to be rolled back whose end has found a visitor in the session all the while:
+ * the visitor does it when it leaves. If it has just left it is done here.
  */
 __noinline int txn_undo_later(struct bpfdb_session *s NONNULL)
 {
@@ -206,9 +207,9 @@ __noinline int txn_undo_later(struct bpfdb_session *s NONNULL)
 
 /*
  * Ends a transaction that a command has begun for itself. The reaper may be in the session
- * for a moment: left open, the transaction would be taken for the client's. If he stays, his
- * processor being taken away, it is rolled back, by him, and this says SESSION_BUSY, as every
- * operator does until he has left.
+ * for a moment: left open, the transaction would be taken for the client's. If it stays, its
+ * processor being taken away, the transaction is rolled back, by the visitor, and this says
+ * SESSION_BUSY, as every operator does until it has left.
  *
  * The label keeps the outcomes apart: asked for after the loop, they would make the verifier
  * walk what follows once more for each.
@@ -260,8 +261,8 @@ __noinline int bpfdb_expire(struct bpfdb_session *s NONNULL)
  *
  * Who turns in_use to 0 puts the session into the list, once: it does so inside the
  * session (`busy`), where it has seen that in_use was not 0. Who does not get into a
- * session can only mark it, for the reaper; since `in_use` tells how often the session was
- * opened, he marks the one that he has seen, and not its successor.
+ * session can only mark it, for the reaper; since `in_use` counts how often the session was
+ * opened, the mark is on the one that was seen, and not its successor.
  */
 static __always_inline u32 session_use(u32 in_use)
 {
@@ -374,7 +375,7 @@ static __always_inline bool session_end(struct bpfdb_session *s)
 	if (ended)
 		STORE_RELEASE(s->in_use, 0);
 	session_leave_as_guest(s, 0);
-	/* Only when it was left: who takes it from the list may enter it at once. */
+	/* Only when it was left: a session that is taken from the list may be entered at once. */
 	if (!ended || session_push(s))
 		return ended;
 	STORE_RELEASE(s->in_use, BPFDB_SESSION_CLOSING);

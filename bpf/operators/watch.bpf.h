@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * WATCH: a token by which one can tell later whether a key was written since,
+ * WATCH: a token that shows later whether a key was written since,
  * be it with the same value, or has expired.
  *
  * Without a transaction the token is a moment and whether there was a value
@@ -36,7 +36,7 @@
  *
  * Locks, taken by whomever and in vain, splits, merges and the sweeper change
  * neither timestamps nor values, so they do not matter. One case remains in which
- * nobody wrote and it seems so: the key is absent, and another one with the same
+ * it was not written and seems so: the key is absent, and another one with the same
  * place in the table was deleted or expired since, one in BPFDB_REMOVALS.
  */
 #ifndef BPFDB_WATCH_BPF_H
@@ -54,7 +54,7 @@ static __always_inline void watch_absent(struct bpfdb_session *s, struct bpfdb_w
 }
 
 /* Does the head say when the record was written last? Not if it was written in this
- * transaction, or by somebody who may be committing. A snapshot knows more: what is
+ * transaction, or by a session that may be committing. A snapshot knows more: what is
  * undecided when it has begun comes after it. */
 static __always_inline enum pending watch_pending(struct bpfdb_session *s, struct bpfdb_cell *cell,
 						  u64 header)

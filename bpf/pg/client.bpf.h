@@ -81,7 +81,8 @@ static __always_inline bool client_park(struct sk_msg_md *m, struct bpfdb_proxy_
 
 /*
  * A client whose request is parked waits, unless a server is free by now: then it is IDLE again, or has
- * that server. The set first, then the look: who makes a server free does it the other way round.
+ * that server. The set first, then the look: a program that frees a server does it the other way
+ * round.
  */
 static __always_inline bool client_wait(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
 {
@@ -204,7 +205,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	bpf_msg_apply_bytes(m, 0);
 	return to_end(m, &server->end);
 slow:
-	/* If the process has closed it meanwhile, its place is nobody's yet. */
+	/* If the process has closed it meanwhile, its place is free. */
 	FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
 	return pass(m, &client->end);
 }

@@ -3,9 +3,9 @@
  * Connections begin: the ends on this machine that may be ours.
  *
  * The client's own end of a connection to the proxy, and the database's end of a connection to a
- * database, enter a map by the address of whoever connected. The process, which has the other end, finds
- * them by that address, and says whose they are. Both addresses of such a connection are of
- * this machine, and the network namespace is the proxy's: so the address means one connection.
+ * database, enter a map by the address of the side that connected. The process, which has the other
+ * end, finds them by that address, and says whose they are. Both addresses of such a connection are
+ * of this machine, and the network namespace is the proxy's: so the address means one connection.
  */
 #ifndef BPFDB_PG_ENDS_BPF_H
 #define BPFDB_PG_ENDS_BPF_H

@@ -66,10 +66,11 @@ __noinline int query_is_special(u32 letters)
 #define LETTERS4(a, b, c, d) ((u32)LETTERS(a, b, c) << 8 | (d))
 
 /*
- * Is a text from `at` to `end` one statement that leaves nothing in its session, as far as its words tell?
- * Behind a semicolon there may be blanks only: another may be within a string, and is taken for the
- * end of a statement all the same. INTO may make a table, except where a statement cannot do without the
- * word; the others are parts of `pg_advisory_lock` and `set_config`. `letters`: the first three.
+ * Is a text from `at` to `end` one statement that leaves nothing in its session, as far as its
+ * words show? Behind a semicolon there may be blanks only: another may be within a string, and is
+ * taken for the end of a statement all the same. INTO may make a table, except where a statement
+ * cannot do without the word; the others are parts of `pg_advisory_lock` and `set_config`.
+ * `letters`: the first three.
  */
 __noinline int text_is_plain(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
 {
@@ -128,7 +129,7 @@ __noinline int requests_due(struct sk_msg_md *m, u32 slot, u32 n)
 	return at == n && client->due <= BPFDB_PROXY_DUE_MAX / 2 ? client->due : 0;
 }
 
-/* CommandComplete: was something done that outlives its transaction? As far as the tag tells. */
+/* CommandComplete: was something done that outlives its transaction? As far as the tag shows. */
 __noinline int tag_leaves_state(u32 letters)
 {
 	switch (letters) {

@@ -237,7 +237,7 @@ __noinline int server_rests(u32 s)
 
 	if (!server_is_listed(pool, s))
 		server_list(pool, s);
-	/* Those who have begun to wait since the question was asked whether somebody does. */
+	/* Clients that have begun to wait since the check whether one does. */
 	if (unlikely(LOAD(pool->wanted) || someone_waits(pool)))
 		tell(BPFDB_PROXY_FREE, server->pool);
 	return 0;

@@ -45,7 +45,7 @@ static __always_inline bool is_awaited(u32 number)
 
 /*
  * Changes the client's word; the new one, or 0: the process has the client. `may_hand`: if a server
- * rests and somebody waits, the client stays LINKED until its reply is in its queue.
+ * rests and a client waits, this one stays LINKED until its reply is in its queue.
  */
 __noinline u64 server_settle(u32 slot, u32 s, u32 may_hand)
 {
@@ -252,7 +252,7 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 	}
 	client->unread += n;
 	if (server->stage && !reply_append(m, n)) {
-		/* Free, as if nobody waited. */
+		/* Free, as if no client waited. */
 		server->stage = 0;
 		if (CAS(&client->word, w, word_with(w, BPFDB_PROXY_RESTING, s)) == w)
 			w = word_with(w, BPFDB_PROXY_RESTING, s);

@@ -40,9 +40,9 @@
  * 4. Bytes keep their order. A client's queue is read before what came by TCP. So a client is
  *    served here only if nothing of it is under way through TCP (is_quiet): all that it has given to TCP
  *    has been received by the process, and all that the process has sent it was read. Both are
- *    comparisons of counters, so it comes back by itself, whoever took SLOW away.
+ *    comparisons of counters, so it comes back by itself, whichever side took SLOW away.
  * 5. What a session keeps beyond its transaction pins its server: the tags of replies say so
- *    (server_tag). What a tag does not tell the process judges by the text: such queries are SLOW.
+ *    (server_tag). What a tag does not show the process judges by the text: such queries are SLOW.
  * 6. A word that is SLOW is the process's; programs only set SLOW. If the client is gone, the
  *    process closes its server, or puts it right.
  * 7. Bytes that are not read are bounded (UNREAD_MAX): beyond, they go through TCP, and the
@@ -53,9 +53,9 @@
  *    the fields of a place belong to one client or server, whatever becomes of its word.
  *
  * Which servers may be free, and which clients may be WAITING, are sets of bits. Who makes a server
- * free changes the word first and looks at the bit then; who takes one takes the bit away and
- * looks at the word then. So a server is in the set, or taken, or both are seen. It is the same
- * for clients.
+ * free changes the word first and looks at the bit then; a program that takes one takes the bit
+ * away and looks at the word then. So a server is in the set, or taken, or both are seen. It is the
+ * same for clients.
  */
 #ifndef BPFDB_PG_STATE_BPF_H
 #define BPFDB_PG_STATE_BPF_H

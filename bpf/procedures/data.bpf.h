@@ -55,7 +55,7 @@ __noinline int rt_value_number(struct bpfdb_frame *f NONNULL, struct bpfdb_sessi
 
 /*
  * What GET found becomes a text. In a transaction that writes it is locked, and cannot
- * change; in a snapshot somebody may have given it up meanwhile, if the snapshot was revoked:
+ * change; in a snapshot it may have been given up meanwhile, if the snapshot was revoked:
  * EXHAUSTED.
  */
 __noinline int rt_found(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u32 to)

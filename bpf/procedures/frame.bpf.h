@@ -39,7 +39,7 @@ static __always_inline struct bpfdb_frame *frame_at(u32 number)
 	return bpf_map_lookup_elem(&frames, &number);
 }
 
-/* The frame of this number, if nobody has it. */
+/* The frame of this number, if it is free. */
 static __always_inline struct bpfdb_frame *frame_try(u32 number)
 {
 	struct bpfdb_frame *f = frame_at(number);
@@ -53,7 +53,7 @@ static __always_inline struct bpfdb_frame *frame_try(u32 number)
 	return NULL;
 }
 
-/* A frame that nobody has, and its number; NULL if all that are looked at are taken. */
+/* A free frame, and its number; NULL if all that are looked at are taken. */
 static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
 {
 	return CLAIM(number, BPFDB_FRAMES_TRIED, frame_at, frame_try);

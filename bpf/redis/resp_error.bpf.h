@@ -101,7 +101,7 @@ static __always_inline u32 holder_format(struct context *c, u64 client)
 _Static_assert(HOLDER_TEXT_LEN + INTEGER_MAX_LEN + 2 <= sizeof(((struct context *)0)->text),
 	       "the text of a holder fits the context's");
 
-/* Replaces the end of the line that was replied last by who holds the key. */
+/* Replaces the end of the line that was replied last by the holder of the key. */
 static __always_inline enum result reply_holder(struct sk_msg_md *m, struct context *c, u64 client)
 {
 	u64 start = holder_format(c, client);
@@ -118,7 +118,7 @@ static __always_inline enum result reply_holder(struct sk_msg_md *m, struct cont
 	return DONE;
 }
 
-/* CONFLICT in a transaction, which has failed: why, and who. */
+/* CONFLICT in a transaction, which has failed: why, and who held the lock. */
 static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {
@@ -130,7 +130,7 @@ static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct co
 	if (result != DONE)
 		return result;
 	if (client && reply_holder(m, c, client) != DONE) {
-		/* What the end of the line is by now nobody knows. */
+		/* What the end of the line is by now is not known. */
 		c->out = out;
 		return NO_ROOM;
 	}

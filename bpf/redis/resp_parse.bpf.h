@@ -156,7 +156,7 @@ static __always_inline enum result arg_to_key(struct context *c, struct bpfdb_se
  * In a pipeline the next request often looks like this one, and its record is a cache
  * miss. Fetches what would be its record while this one is answered: c->at is where
  * it begins, and its key would be as far behind as this one's, at c->arg. A wrong
- * guess fetches something that nobody needs.
+ * guess fetches something that is not needed.
  */
 static __always_inline void next_prefetch(struct context *c)
 {

@@ -10,7 +10,7 @@
 #include "index_write.bpf.h"
 
 /* What became of one bucket that was to be moved to another page: a latch is held, by
- * somebody who will release it; done; there is no room near its home. */
+ * an operator that will release it; done; there is no room near its home. */
 #define MOVE_LATER 0
 #define MOVE_DONE 1
 #define MOVE_NO_ROOM 2
@@ -126,7 +126,7 @@ static __always_inline bool cells_copy(void *from, void *to, u32 index, u32 bitm
  * sibling now, and the latches released.
  *
  * The copies are latched until the cells that they were made from are cleared.
- * Else somebody could change a copy that no bitmap names yet (the sweeper, which
+ * Else an operator could change a copy that no bitmap names yet (the sweeper, which
  * goes over cells, would remove the record, and its bit would be published all
  * the same); or overwrite the value through the copy while readers still find
  * the old header, by which they judge what they read of it, unchanged.
@@ -144,8 +144,8 @@ static __always_inline int bucket_move_latched(void *from, void *to, u32 index, 
 		cells_release(from, index, upper, false);
 		return MOVE_NO_ROOM;
 	}
-	/* Latched until the other one says the same: who has found it before a split was undone
-	 * must not insert what readers do not look for there yet. */
+	/* Latched until the other one says the same: an operator that has found it before a split
+	 * was undone must not insert what readers do not look for there yet. */
 	home_publish_latched(cell_in(to, index), taken, level + 1);
 	home_publish(home_cell, bitmap & ~upper, level + 1);
 	home_unlatch(cell_in(to, index));
@@ -156,8 +156,8 @@ static __always_inline int bucket_move_latched(void *from, void *to, u32 index, 
 
 /*
  * Moves the cells `upper` of the bucket of `index`, if its home word is `home` still:
- * MOVE_. The sibling's bucket is latched too: who found it before a split was undone, or
- * before a merge, may have it in hand.
+ * MOVE_. The sibling's bucket is latched too: an operator that found it before a split was undone,
+ * or before a merge, may have it in hand.
  */
 __noinline int bucket_move_upper(u32 page, u32 sibling, u32 index, u64 home, u32 upper)
 {

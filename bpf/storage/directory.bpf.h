@@ -71,11 +71,11 @@ static __always_inline void level_count(u32 level, s64 pages)
  * holder of its latch.
  *
  * The entries of the upper half, which equal those of the lower, stay as they are, and
- * become old: only who read the larger depth before reads them. What he finds there
- * answered for his hash then, and as long as its bucket has the level that the
+ * become old: only an operator that read the larger depth before reads them. What it finds there
+ * answered for its hash then, and as long as its bucket has the level that the
  * entry says, it does now: a page that answers for a prefix of so many bits is the
- * only one. Else he follows the links of a split or a merge, or tries again. No
- * page that he finds is released before he ends: it was in the directory when he
+ * only one. Else it follows the links of a split or a merge, or tries again. No
+ * page that it finds is released before it ends: the page was in the directory when it
  * began (merge.bpf.h). Before the depth grows again all the upper half is written anew.
  */
 static __always_inline void directory_halve(void)

@@ -102,8 +102,8 @@ struct {
 #define repeat(i, n) for (u32 i = LOAD(engine.zero); i < (n) && can_loop; i++)
 
 /*
- * One of the things with numbers that nobody has, and its number; NULL if all that are looked at are
- * taken. `at` gives the thing of a number, NULL behind the last one; `try` takes it, if nobody has it.
+ * One of the free things with numbers, and its number; NULL if all that are looked at are
+ * taken. `at` gives the thing of a number, NULL behind the last one; `try` takes it, if it is free.
  * First that of this processor: where there is one for each, and programs run with preemption off
  * and do not interrupt each other, that one is free. It is tried before the loop, not in it: a
  * number with a bound in one round and without in another keeps the verifier of Linux 6.12 from

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Slots and pages that nobody uses, back for all: when an allocation finds no
+ * Slots and pages that are not used, back for all: when an allocation finds no
  * memory, and when user space asks.
  */
 #ifndef BPFDB_RECLAIM_BPF_H
@@ -40,7 +40,7 @@ static __always_inline void slab_list_again(u64 *list, u32 page, struct bpfdb_sl
 static __always_inline bool slab_look(struct reclaim *r)
 {
 	struct bpfdb_class *class = class_at(r->class);
-	/* `listed` stays set: nobody else lists it, before or after. */
+	/* `listed` stays set: it is listed by no other, before or after. */
 	u32 page = list_pop(&class->partial);
 	struct bpfdb_slab *slab = page ? slab_of_page(page) : NULL;
 
@@ -102,7 +102,7 @@ __noinline int spares_release(u32 class)
 
 /*
  * Looks through up to `depth` slabs of `class` that have free slots, and gives
- * back the pages of those that nobody uses. Returns how many.
+ * back the pages of those that are not used. Returns how many.
  *
  * Others allocate meanwhile: what was looked at is in a list of its own, where they
  * look too, and only one slab at a time is in neither, with preemption off.

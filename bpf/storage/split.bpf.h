@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Splitting an index page, while everybody goes on reading and writing it.
+ * Splitting an index page, while all operators go on reading and writing it.
  *
  * Page P answers for the hashes with certain `level` bits above the home. A split
  * gives P a sibling, which takes the keys whose next bit is 1, bucket by
@@ -14,11 +14,11 @@
  * word and follows the sibling (bucket_find). When every bucket has moved, the
  * directory is changed and the link is cut.
  *
- * A bucket with a cell that somebody holds latched is left for later: the page
- * stays "in split" and whoever inserts a record next takes the split up again. Until it
+ * A bucket with a latched cell is left for later: the page
+ * stays "in split" and the next insertion takes the split up again. Until it
  * is over the halves take new records only as long as it can be finished or undone
  * (insert_reach). (It was taken up when room was needed once, and the halves took
- * whatever came: then keys that nobody had chosen were told that the index is crowded.)
+ * whatever came: then ordinary keys were refused, as if the index were crowded.)
  * Transaction locks do not hinder a split: they move with their cells.
  *
  * If a bucket has no room in the sibling, because others took it since the split was
@@ -33,7 +33,7 @@
  *     undone from wherever it stands.
  *  2. The sibling is known to P only, until every bucket is of the second kind (the
  *     directory names it), or of the first (it is retired).
- *  3. `splitting` is held by whoever changes the level of a bucket of that page.
+ *  3. `splitting` is held by an operator that changes the level of a bucket of that page.
  *
  * The sibling is not split before the directory names it: its own, deeper
  * entries would be overwritten when the first split reaches the directory. Who
@@ -57,7 +57,7 @@ static __always_inline bool page_is_changing(u32 page)
 
 /*
  * Makes a complete split known to the directory. False if another split is at
- * the directory: readers go on by the link to the sibling, and the next one who
+ * the directory: readers go on by the link to the sibling, and the next operator that
  * wants room in this page tries again.
  */
 __noinline int split_finish(u32 page, u32 upper_page, u32 level)
@@ -99,7 +99,7 @@ static __always_inline u32 page_to_split(u32 page)
 /*
  * Splits index page `which`, with SPLIT_FOR_FREEING perhaps, or takes an unfinished split of it
  * up again. OK, also if it had to be undone, an Error if there is no memory or if a split is of no use,
- * MEMORY_PENDING if a bucket was left whose latch somebody holds, RETRY if somebody else is at
+ * MEMORY_PENDING if a bucket was left whose latch is held, RETRY if another operator is at
  * it or another split had to be finished first.
  */
 __noinline int bpfdb_split(u32 which)
@@ -149,8 +149,8 @@ __noinline int bpfdb_split(u32 which)
 	if (LOAD(sibling->unlisted) != BPFDB_UNLISTED_WHOLE)
 		split_passes(&split);
 	if (split.no_room) {
-		/* A bucket that is latched at this moment is no reason to refuse: whoever takes
-		 * the split up finishes or undoes it. */
+		/* A bucket that is latched at this moment is no reason to refuse: the operator that
+		 * takes the split up finishes or undoes it. */
 		if (!split_undo(&split, slab))
 			result = split.no_room ? BPFDB_INDEX_CROWDED : BPFDB_MEMORY_PENDING;
 		goto out;

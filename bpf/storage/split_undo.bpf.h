@@ -3,7 +3,7 @@
  * Undoing a split that cannot be finished: a bucket found no room in the sibling, which
  * others have filled since the split was begun. Bucket by bucket, what is in the sibling
  * comes back, and the sibling is retired as after a merge (merge.bpf.h). If a bucket is
- * latched the split goes on as it stands, and whoever takes it up finishes or undoes it:
+ * latched the split goes on as it stands, and the operator that takes it up finishes or undoes it:
  * invariant 1 of split.bpf.h.
  */
 #ifndef BPFDB_SPLIT_UNDO_BPF_H
@@ -19,7 +19,7 @@ static long split_bucket_back(u64 index, struct split *split)
 	return 0;
 }
 
-/* The split has not been: nobody finds the sibling any more. False if it goes on. */
+/* The split has not been: the sibling is found no more. False if it goes on. */
 static __always_inline bool split_undo(struct split *split, struct bpfdb_slab *slab)
 {
 	struct bpfdb_slab *sibling = slab_of_page(split->sibling);

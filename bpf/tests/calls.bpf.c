@@ -10,9 +10,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Functions, as the test publishes them. */
 enum { ADD = 1, ECHO = 2 };
 
-/* What the program in interrupts is told, and what it tells. */
+/* What the program in interrupts reads, and what it writes. */
 struct tick {
-	u64 thread; /* that it may interrupt; 0: nobody */
+	u64 thread; /* that it may interrupt; 0: none */
 	u32 session, unused;
 	u64 added;    /* calls that had a reply */
 	u64 refused;  /* that had an Error of the engine */
@@ -155,7 +155,7 @@ int calls_visit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* ctx: session. The visitor leaves; 1 if he had to roll back what its user could not. */
+/* ctx: session. The visitor leaves; 1 if it had to roll back what the session's user could not. */
 SEC("raw_tp")
 int calls_leave(struct bpf_raw_tracepoint_args *ctx)
 {

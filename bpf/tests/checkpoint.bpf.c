@@ -46,7 +46,7 @@ __noinline int more_go(struct bpfdb_session *s NONNULL)
 	return 0;
 }
 
-/* One page becomes two. It has by itself, if by chance a neighbourhood was full. */
+/* One page becomes two. It has by itself, if a neighbourhood happened to be full. */
 __noinline int split_now(struct bpfdb_session *s NONNULL)
 {
 	PASS(more_come(s));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
-/* txn/commit.bpf.h: who decides a commit, and what is left to finish. */
+/* txn/commit.bpf.h: which operator decides a commit, and what is left to finish. */
 #include "test.bpf.h"
 #include "../operators/depends.bpf.h"
 
@@ -34,7 +34,7 @@ TEST(a_reader_decides_for_an_interrupted_commit)
 	EXPECT(has_number(r, 2, 10));
 	EXPECT(bpfdb_commit(r) == BPFDB_OK);
 
-	/* Later snapshots and everybody else see all of it. */
+	/* Later snapshots and all other readers see all of it. */
 	EXPECT(has_number(r, 1, 11) && has_number(r, 2, 11));
 	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK);
 	EXPECT(has_number(r, 1, 11) && has_number(r, 2, 11));
@@ -86,7 +86,7 @@ TEST(a_late_helper_changes_nothing)
 	return 0;
 }
 
-/* The header of the cell of `key`, changed by somebody who holds its latch. */
+/* The header of the cell of `key`, changed under its latch. */
 static __always_inline int latch_set(struct bpfdb_session *s, u64 key, bool latched)
 {
 	struct bpfdb_cell *cell;
@@ -156,7 +156,7 @@ TEST(a_rollback_at_a_latched_cell_is_finished_later)
 	return 0;
 }
 
-/* A synchronous client that was told of it waits for it: not for what the record shows, which
+/* A synchronous client that has seen it waits for it: not for what the record shows, which
  * is the version before. */
 TEST(what_is_finished_later_is_depended_on)
 {
@@ -177,7 +177,7 @@ TEST(what_is_finished_later_is_depended_on)
 	w->depends = 0;
 	depend_on_told(w, BPFDB_OP_DELETE, BPFDB_TXN_NONE);
 	EXPECT(w->depends >= stamp);
-	/* So does whoever reads it, and is told of the version that is not installed yet. */
+	/* So does a reader of it that has seen the version that is not installed yet. */
 	r->depends = 0;
 	EXPECT(has_number(r, 90, 11) && bpfdb_depend_on_key(r, 0) == BPFDB_OK);
 	EXPECT(r->depends >= stamp);

@@ -4,7 +4,7 @@
  * its continuations tail called and with them inlined. Driven by
  * crates/bpfdb/tests/continuation.rs. ctx: session, number.
  *
- * What a continuation returns tells which one ran: OK, FOUND, NOT_FOUND, or
+ * What a continuation returns shows which one ran: OK, FOUND, NOT_FOUND, or
  * the Error that it found in the session.
  */
 #define BPFDB_CPS_SECTION "raw_tp"
@@ -85,7 +85,7 @@ int operands(context *ctx)
 	return BPFDB_OK;
 }
 
-/* Makes the session's continuations nobody's. */
+/* Takes the session's continuations away. */
 SEC("raw_tp")
 int forget(context *ctx)
 {

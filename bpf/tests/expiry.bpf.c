@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /* txn/expiry.bpf.h and operators/expire.bpf.h: how a version with an expiry is
- * laid out, who counts it, and when it goes. */
+ * laid out, where it is counted, and when it goes. */
 #include "test.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -83,7 +83,7 @@ __noinline u64 next_of(u64 n, u32 home, u32 bit)
 	return n;
 }
 
-/* Records of HOME and this bit, as many as asked for; their sum tells them again. */
+/* Records of HOME and this bit, as many as asked for; their sum identifies them again. */
 __noinline int fill_home(struct bpfdb_session *s NONNULL, u32 home, u32 bit, u32 many)
 {
 	u64 n = 0;
@@ -162,7 +162,7 @@ __noinline int come_beside(struct bpfdb_session *s NONNULL, u64 first, u32 many,
 	return 0;
 }
 
-/* The only page is half split: the bucket of HOME is left, whose latch somebody holds. */
+/* The only page is half split: the bucket of HOME is left, whose latch is held. */
 __noinline int split_but_for_home(struct bpfdb_session *s NONNULL, u32 page, u64 first)
 {
 	PASS(come(s, first, 300));
@@ -205,7 +205,7 @@ TEST(a_split_that_was_left_is_taken_up)
 
 /*
  * If the latch is held for long, others do not fill the halves until the bucket that was left
- * has no room in either: they are told to wait. (They did, and from then on were told that
+ * has no room in either: they wait. (They did, and from then on got the error that
  * the index is crowded.)
  */
 TEST(a_split_that_was_left_has_room_to_end)
@@ -235,7 +235,7 @@ TEST(a_split_that_was_left_has_room_to_end)
 }
 
 /*
- * A split is begun and leaves the bucket of HOME, whose latch somebody holds. Meanwhile
+ * A split is begun and leaves the bucket of HOME, whose latch is held. Meanwhile
  * others fill that neighbourhood of the sibling: HOME's upper cells have no room there. The
  * split is undone and done again. (It was taken up again by every request, in vain, for
  * ever.)
@@ -257,7 +257,7 @@ TEST(a_split_whose_sibling_filled_up_ends)
 	PASS(fill_home(s, HOME + 8, 1, 11));
 	EXPECT(home_hold(page, HOME, 0));
 
-	/* It is undone, but for a bucket that somebody else has in hand: that is over soon, and
+	/* It is undone, but for a bucket that another operator has in hand: that is over soon, and
 	 * no reason to say that the index is crowded. */
 	EXPECT(home_hold(page, HOME + 300, 1));
 	EXPECT(bpfdb_split(page) == BPFDB_MEMORY_PENDING);

@@ -127,7 +127,7 @@ TEST(bits_are_balanced)
 #define FLIP (1ULL << 63)
 #define FLIP_NEXT (1ULL << 63 | 1ULL << 31)
 
-/* Pairs of 16-byte keys that a product with any constant cannot tell apart. How many have
+/* Pairs of 16-byte keys that a product with any constant cannot distinguish. How many have
  * the same `bits` of their hashes. */
 __noinline u32 pairs_that_meet(u64 bits)
 {

@@ -34,7 +34,7 @@ static __always_inline u32 home_bitmap(struct bpfdb_session *s)
 }
 
 /* Records that make the page worth a split and leave the neighbourhood alone; so few that
- * no other neighbourhood is full by chance. */
+ * no other neighbourhood happens to be full. */
 static __always_inline int fill_elsewhere(struct bpfdb_session *s)
 {
 	repeat(i, 400)
@@ -50,8 +50,8 @@ static __always_inline int fill_elsewhere(struct bpfdb_session *s)
 }
 
 /*
- * Somebody is splitting the page, and has lost the processor: who has no room is told to
- * come again, or that it is a conflict; all others go on.
+ * An operator is splitting the page, and has lost the processor: another one that has no room has
+ * to come again, or that it is a conflict; all others go on.
  */
 __noinline int while_it_is_split(struct bpfdb_session *s NONNULL, u64 without_room)
 {

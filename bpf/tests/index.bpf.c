@@ -85,7 +85,7 @@ TEST(many_long_keys_come_and_go)
 }
 
 /* Is a page whole, or can it be made so? A split leaves a bucket for later whose latch the
- * sweeper has, which may run on another processor; who comes next finishes it. */
+ * sweeper has, which may run on another processor; the next operator finishes it. */
 static __always_inline int page_is_whole(u32 page, struct bpfdb_slab *slab)
 {
 	repeat(i, BPFDB_TRIES)
@@ -125,7 +125,7 @@ TEST(the_directory_is_whole)
 	return directory_is_whole();
 }
 
-/* A split that found the directory taken is finished by whoever wants room in
+/* A split that found the directory taken is finished by the next one that wants room in
  * either half; the upper half is not split before. (It was once: the late finish
  * then named a page for hashes that it no longer answered for.) */
 TEST(a_page_is_split_only_when_the_directory_names_it)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
-/* storage/large.bpf.h and operators/large.bpf.h: what a large value takes, who
+/* storage/large.bpf.h and operators/large.bpf.h: what a large value takes, what
  * holds it, and that all of it comes back. */
 #include "test.bpf.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
-/* txn/lock.bpf.h: who gets which lock, and that none stays behind. */
+/* txn/lock.bpf.h: which session gets which lock, and that none stays behind. */
 #include "test.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -95,7 +95,7 @@ TEST(a_writer_excludes_everybody)
 	EXPECT(set_number(b, 4, 2) == BPFDB_CONFLICT);
 	key_number(b, 4);
 	EXPECT(bpfdb_delete(b) == BPFDB_CONFLICT);
-	/* Without a transaction a read waits for nobody. */
+	/* Without a transaction a read waits for no lock. */
 	EXPECT(get_number(b, 4) == BPFDB_NOT_FOUND);
 	EXPECT(bpfdb_begin(b) == BPFDB_OK);
 	EXPECT(get_number(b, 4) == BPFDB_CONFLICT);

@@ -13,11 +13,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 struct rewrite {
 	u64 end;
 	u32 session;
-	u32 refused; /* the last Error, but for MEMORY_PENDING: somebody held a latch; with the cause */
+	u32 refused; /* the last Error, but for MEMORY_PENDING: a latch was held; with the cause */
 	u32 done;
 };
 
-/* The first and the last word are the same number, which tells a reader whether it
+/* The first and the last word are the same number, which shows a reader whether it
  * copied one value or parts of two. */
 static long rewrite_once(u64 i, struct rewrite *rewrite)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
- * Not a test by itself: a reader of the log's ring who comes in the middle of a record's making.
+ * Not a test by itself: a reader of the log's ring that comes in the middle of a record's making.
  *
  * It is a timer, pinned to a processor, and interrupts whatever runs there at any instruction. It
  * reads the ring of this processor as the writer of the log does. crates/bpfdb/tests/log_interrupted.rs

@@ -40,7 +40,7 @@ TEST(a_session_runs_one_operator_at_a_time)
 	return 0;
 }
 
-/* A command ends its own transaction, and somebody is in the session and stays. */
+/* A command ends its own transaction, and a visitor is in the session and stays. */
 TEST(who_is_inside_rolls_back_what_its_user_cannot)
 {
 	struct bpfdb_session *s = test_session(), *other = test_session();
@@ -49,14 +49,14 @@ TEST(who_is_inside_rolls_back_what_its_user_cannot)
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 1) == BPFDB_OK);
 	EXPECT(session_enter(s));
 	EXPECT(TXN_END_OWN(s, bpfdb_commit) == BPFDB_SESSION_BUSY);
-	/* Until he leaves nobody else gets in. */
+	/* Until it leaves nothing else gets in. */
 	EXPECT(TXN_END_OWN(s, bpfdb_rollback) == BPFDB_SESSION_BUSY);
 	EXPECT(set_number(s, 16, 2) == BPFDB_SESSION_BUSY && session_undoes(s));
 	session_leave_as_guest(s, 0);
 	EXPECT(s->state == BPFDB_TXN_NONE && !s->lock_count && !s->busy);
 	EXPECT(get_number(s, 16) == BPFDB_NOT_FOUND && set_number(other, 16, 3) == BPFDB_OK);
 
-	/* He expires it, and its user is not told of what was a command's. */
+	/* The visitor expires it, and its user gets no error for what was a command's. */
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 4) == BPFDB_OK);
 	EXPECT(session_enter(s));
 	abandon_and_tell(s);
@@ -71,7 +71,7 @@ TEST(who_is_inside_rolls_back_what_its_user_cannot)
 	session_leave_as_guest(s, 0);
 	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 16, 5));
 
-	/* Nor who wrote without a transaction beside him, and has begun one since. */
+	/* Nor one that wrote without a transaction beside it, and has begun one since. */
 	EXPECT(session_enter(s) && session_leave(s, BPFDB_OK) == BPFDB_OK);
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 6) == BPFDB_OK);
 	session_leave_as_guest(s, 0);
@@ -177,7 +177,7 @@ TEST(a_session_is_freed_once)
 	return 0;
 }
 
-/* Whoever closes it could not enter, because somebody else did, and closed it; and before
+/* A caller that closes it could not enter, because another one did, and closed it; and before
  * it is marked for the reaper it was opened again. */
 TEST(a_late_close_spares_who_opened_the_session_since)
 {
@@ -223,7 +223,7 @@ TEST(an_idle_transaction_expires)
 	reap_all(s->last_active + config.idle_limit + 1);
 	EXPECT(s->state == BPFDB_TXN_EXPIRED && !s->lock_count);
 	EXPECT(set_number(other, 12, 2) == BPFDB_OK);
-	/* The session is told until it ends the transaction. */
+	/* The session gets the error until it ends the transaction. */
 	EXPECT(get_number(s, 12) == BPFDB_TIMED_OUT && set_number(s, 12, 3) == BPFDB_TIMED_OUT);
 	EXPECT(bpfdb_begin(s) == BPFDB_TIMED_OUT);
 	EXPECT(bpfdb_commit(s) == BPFDB_TIMED_OUT && s->state == BPFDB_TXN_NONE);
@@ -233,7 +233,7 @@ TEST(an_idle_transaction_expires)
 	return 0;
 }
 
-/* SET takes the time for its expiry when somebody else has just ended the transaction: the next one
+/* SET takes the time for its expiry when a visitor has just ended the transaction: the next one
  * takes its own, and the sweeper does not wait for it. */
 TEST(a_time_that_was_taken_too_late_does_not_stay)
 {

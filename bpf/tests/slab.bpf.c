@@ -80,7 +80,7 @@ __noinline u32 chain_count(u64 last)
 
 #define DAMAGED (~0ULL)
 
-/* Frees the last slot of the chain; the one before it, DAMAGED if somebody
+/* Frees the last slot of the chain; the one before it, DAMAGED if another operator
  * else wrote to the slot. */
 __noinline u64 chain_step(u64 last)
 {

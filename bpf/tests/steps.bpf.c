@@ -6,7 +6,7 @@
  *
  *   BEGIN, SET mark, SET slot, GET count for update and SET, DELETE slot, SET far, COMMIT
  *
- * So transactions are open when the owner of the engine dies, and go on without him. The n-th
+ * So transactions are open when the owner of the engine dies, and go on without it. The n-th
  * transaction is the n-th step of crates/bpfdb-cli/tests/common/clients/step.rs.
  */
 #include <bpfdb/bpfdb.bpf.h>

@@ -131,7 +131,7 @@ TEST(pending_and_announced)
 	PASS(scene_make(&scene));
 	STORE(engine.clock.value, 30);
 	clock = engine.clock.value;
-	/* Without a snapshot: not committed yet, and nobody decides. */
+	/* Without a snapshot: not committed yet, and it is not decided. */
 	SEES(HEAD, PENDING | AUX, COMMITTING(7), LATEST);
 	EXPECT(scene.owner->commit == COMMITTING(7));
 	/* A snapshot decides: after itself. */
@@ -157,7 +157,7 @@ TEST(pending_and_committed)
 	return scene_end(&scene);
 }
 
-/* The head is half old, half new: nobody may take it. */
+/* The head is half old, half new: no reader may take it. */
 TEST(replacing)
 {
 	struct scene scene = {};
@@ -219,7 +219,7 @@ TEST(a_stale_header_is_read_again)
 	STORE(scene.cell->header, header_next(header, header & (BPFDB_CELL_CHANGE - 1)));
 	STORE(scene.owner->commit, COMMITTED(25));
 	EXPECT(read_visible(scene.reader, scene.cell, scene.address, stale, LATEST) == RETRY);
-	/* In particular nobody decides the owner's next commit by it. */
+	/* In particular the owner's next commit is not decided by it. */
 	STORE(scene.owner->commit, COMMITTING(9));
 	EXPECT(read_visible(scene.reader, scene.cell, scene.address, stale, 25) == RETRY);
 	EXPECT(scene.owner->commit == COMMITTING(9));

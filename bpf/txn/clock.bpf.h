@@ -17,7 +17,7 @@
  *  - a commit whose session announced COMMITTING after BEGIN has timestamp
  *    > S, since it reads the clock after announcing;
  *  - in between, the reader that meets COMMITTING decides the timestamp itself
- *    (commit_help), and whoever reads afterwards finds the same decision.
+ *    (commit_help), and a later reader finds the same decision.
  */
 #ifndef BPFDB_CLOCK_BPF_H
 #define BPFDB_CLOCK_BPF_H

@@ -5,8 +5,8 @@
  * it as they handle the value (docs/decisions/0006-expiry.md).
  *
  * Invariants
- *  1. What a version consists of is asked here, of its form: nobody else
- *     compares lengths to tell an inline value from one in a slot.
+ *  1. What a version consists of is asked here, of its form: no other code
+ *     compares lengths to distinguish an inline value from one in a slot.
  *  2. A transaction judges all versions by one time: a read-only one by that of
  *     its BEGIN, a read-write one by that of the first version that it had to
  *     judge. Without a transaction each operator has its own.
@@ -98,8 +98,8 @@ static __always_inline void version_dispose(u32 form, u64 data)
 
 /*
  * UNIX time, milliseconds. CLOCK_BOOTTIME goes on at its rate, whatever is done to the
- * others: CLOCK_TAI is 37 s ahead at once when a time daemon tells the kernel of leap
- * seconds, CLOCK_REALTIME is set by anybody. What is between it and UNIX time changes
+ * others: CLOCK_TAI is 37 s ahead at once when a time daemon sets the kernel's count of leap
+ * seconds, CLOCK_REALTIME can be set. What is between it and UNIX time changes
  * only when user space says so.
  */
 static __always_inline u64 time_now(void)

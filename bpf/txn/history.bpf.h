@@ -2,7 +2,7 @@
 /*
  * Older versions of a record, kept for running snapshots, and their cooperative
  * garbage collection: a writer that finds no room in the version array, or no
- * snapshot running, prunes what nobody needs; the sweeper prunes the rest.
+ * snapshot running, prunes what is not needed; the sweeper prunes the rest.
  *
  * A version is needed iff some running snapshot S has
  *     version.stamp <= S < stamp of the next newer version.
@@ -306,7 +306,7 @@ static __always_inline u64 cell_aux_detach_empty(struct bpfdb_cell *cell)
 	if (!aux || aux->used)
 		return 0;
 	cell_set_header(cell, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1) & ~BPFDB_CELL_AUX);
-	/* After the header: who still reads the link finds that changed. */
+	/* After the header: a reader that still reads the link finds the header changed. */
 	cell_set_meta(cell, 0, version_form(&cell->head));
 	return link;
 }
@@ -373,7 +373,7 @@ static __always_inline bool version_drop(struct bpfdb_cell *cell, u64 *header, u
 	return true;
 }
 
-/* Drops every entry that nobody needs. False: the record changed. */
+/* Drops every entry that is not needed. False: the record changed. */
 static __always_inline bool versions_drop(struct need *n, struct bpfdb_cell *cell, u64 header)
 {
 #pragma clang loop unroll(disable)
@@ -425,7 +425,7 @@ __noinline int snapshots_revoke_old(void)
 }
 
 /*
- * Prunes the versions of the record at `address`, which nobody has latched. OK;
+ * Prunes the versions of the record at `address`, which is not latched. OK;
  * RETRY: it changed meanwhile, or there may be room now; VERSIONS_FULL: the head has
  * no place in the version array. `young_since`: see struct need; 0: no snapshot is
  * revoked. Takes no longer than one look at all snapshots, or two.

@@ -4,13 +4,13 @@
  * as it is from now on. docs/decisions/0018-log.md has the argument.
  *
  * Invariants
- *  1. A commit reserves its record before it announces. So whoever decides a timestamp up
+ *  1. A commit reserves its record before it announces. So an operator that decides a timestamp up
  *     to S did so after the reservation, if the clock was moved on from S after that: the
  *     writer of the log, which closes epochs in this way, finds the record reserved.
  *  2. Before it announces, the clock is above the timestamp of every version that it
  *     replaces. So two writes of one key have different timestamps, and the later one is
  *     the later write. A key that has no version counts with what `removals` says of it,
- *     read when nobody else can write the key any more.
+ *     read when no other session can write the key any more.
  *  3. An operator reserves once, however often it tries, and seals: the record, or void.
  *
  * In an engine without a log (config.log_ring is 0) all this is dead code to the verifier.

@@ -6,7 +6,7 @@
  * (operators/watch.bpf.h): so the timestamp stays in a table, by the hash of the
  * key. A slot holds the latest of all keys that share it.
  *
- * The slot is raised before the record leaves its bucket: who does not find the
+ * The slot is raised before the record leaves its bucket: a reader that does not find the
  * record and reads the slot afterwards finds the timestamp.
  */
 #ifndef BPFDB_REMOVAL_BPF_H

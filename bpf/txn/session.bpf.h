@@ -105,7 +105,7 @@ static __always_inline bool session_enter_once(struct bpfdb_session *s)
 	return CAS(&s->busy, BPFDB_BUSY_FREE, BPFDB_BUSY_INSIDE) == BPFDB_BUSY_FREE;
 }
 
-/* For those who find somebody inside: as a rule it is the reaper, which looks at the
+/* For callers that find the session in use: as a rule by the reaper, which looks at the
  * session for a moment. */
 __noinline int session_enter_again(struct bpfdb_session *s NONNULL)
 {
@@ -130,15 +130,15 @@ static __always_inline int session_leave(struct bpfdb_session *s, int status)
 
 /*
  * A command or a procedure ends a transaction that it has begun for itself, and cannot get into
- * the session: whoever is inside rolls it back (session_leave_as_guest() in transaction.bpf.h).
- * False: nobody is inside any more.
+ * the session: the visitor inside rolls it back (session_leave_as_guest() in transaction.bpf.h).
+ * False: the visitor has left.
  */
 static __always_inline bool session_undo_later(struct bpfdb_session *s)
 {
 	return CAS(&s->busy, BPFDB_BUSY_INSIDE, BPFDB_BUSY_UNDO) == BPFDB_BUSY_INSIDE;
 }
 
-/* Is what is open about to be rolled back by the one who is inside? */
+/* Is what is open about to be rolled back by the visitor inside? */
 static __always_inline bool session_undoes(const struct bpfdb_session *s)
 {
 	return LOAD(s->busy) == BPFDB_BUSY_UNDO;

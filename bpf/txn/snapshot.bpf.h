@@ -16,7 +16,7 @@
  *   one is about to begin          the head is kept
  *
  * So a record pays for snapshots once after each of them began, and a snapshot
- * that nobody ends costs a writer nothing afterwards, nor do thousands.
+ * that is never ended costs a writer nothing afterwards, nor do thousands.
  *
  * Invariants
  *  1. A snapshot counts as starting before it reads the clock, and until its
@@ -36,7 +36,7 @@
 
 #include "clock.bpf.h"
 
-/* In a slot: ended by somebody whose way it was in. Its session does not know yet. */
+/* In a slot: ended by an operator that it was in the way of. Its session does not know yet. */
 #define SNAPSHOT_REVOKED (~0ULL)
 
 /* In engine.snapshots.active. */
@@ -87,7 +87,7 @@ static __always_inline void snapshot_end(struct bpfdb_session *s)
 }
 
 /* Invariant 1. Others keep more than they need while a snapshot is starting: so
- * it is a latched section, though nobody waits for its end. */
+ * it is a latched section, though nothing waits for its end. */
 static __always_inline int snapshot_begin(struct bpfdb_session *s)
 {
 	u64 *slot = snapshot_slot(s->index), *group = snapshot_group(s->index);

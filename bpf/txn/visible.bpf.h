@@ -151,7 +151,7 @@ __noinline int bpfdb_read_slow(struct bpfdb_session *s NONNULL, u64 address, u64
 }
 
 /*
- * Is what the session read still what it was? The header tells; but a snapshot's
+ * Is what the session read still what it was? The header shows it; but a snapshot's
  * versions stay as they are until it ends, however busy the writers are (invariant 4
  * of snapshot.bpf.h).
  */

@@ -44,7 +44,7 @@
 /* Who holds a latch is on another processor and keeps it for less than a microsecond, or is
  * the program that this one interrupted, and keeps it until this one has ended. */
 #define BPFDB_TRIES 64
-/* An optimistic read begins anew only when somebody else has made progress. */
+/* An optimistic read begins anew only when another operator has made progress. */
 #define BPFDB_READ_TRIES 4096
 #define BPFDB_COPY_TRIES 64
 #define BPFDB_COMMAND_TRIES 64
@@ -61,8 +61,8 @@
 /* Of all attempts together, without the pauses. One attempt of a long transaction may need more
  * memory, or more of the log, than there is. */
 #define BPFDB_DAEMON_MOMENT 1000000 /* microseconds */
-/* A tenth of a millisecond each while a page is changed by somebody who may not have a processor,
- * longer while memory is added. */
+/* A tenth of a millisecond each while a page is changed by an operator that may not have a
+ * processor, longer while memory is added. */
 #define BPFDB_MEMORY_TRIES 500
 #define BPFDB_LOG_TRIES 500
 /* A tenth of a millisecond each: the reaper is inside, and may have no processor. */

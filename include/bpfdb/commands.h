@@ -2,8 +2,8 @@
 /*
  * The Redis commands that the kernel answers, as one list. From it follow the numbers
  * below, the kernel's table of names (bpf/redis/commands/name.bpf.h) and its dispatch
- * (dispatch.bpf.h), the counters, the names in `bpfdb stats`, metrics and INFO, and who
- * answers according to docs/commands.md. CONTRIBUTING.md shows how to add a command.
+ * (dispatch.bpf.h), the counters, the names in `bpfdb stats`, metrics and INFO, and whether kernel
+ * or daemon answers according to docs/commands.md. CONTRIBUTING.md shows how to add a command.
  *
  * X(NAME, flags, call): NAME in capitals, at most 16 letters, by the alphabet; flags of
  * enum bpfdb_command_flag; the call that answers a request with this name, given the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * Connections: what the transport in the kernel (bpf/net) and the daemon
- * (crates/bpfdb-server) share. bpf/net/connection.bpf.h tells the protocol
+ * (crates/bpfdb-server) share. bpf/net/connection.bpf.h has the protocol
  * between them. What is only about Redis is in redis.h.
  */
 #ifndef BPFDB_CONNECTION_H
@@ -131,7 +131,7 @@ struct bpfdb_connection {
 _Static_assert(sizeof(struct bpfdb_connection) % 64 == 0,
 	       "connections of different processors share no cache line");
 
-/* What the programs tell the daemon. */
+/* What the programs send to the daemon. */
 struct bpfdb_handover {
 	__u64 cookie;
 	__u32 connection;

@@ -37,7 +37,7 @@
  * bpfdb_programs is in session->on_ok and so on.
  *
  * Slots are numbered by the application. Leave slot 0 empty: a continuation that
- * nobody set is missed then, and not somebody else's. An operator is swapped
+ * was not set is missed then, and not another session's. An operator is swapped
  * while it runs by updating its slot: a run goes to the old program or
  * to the new one, and either finishes.
  */

@@ -26,7 +26,7 @@
  *     tail calls there.
  *  3. A program that may interrupt another one has a session of its own (docs/embedding.md); it
  *     gets a frame of its own by bpfdb_call_begin().
- *  4. Every frame that was begun is ended, on each path: nobody else gives it back.
+ *  4. Every frame that was begun is ended, on each path: nothing else gives it back.
  */
 #ifndef BPFDB_PROCEDURE_BPF_H
 #define BPFDB_PROCEDURE_BPF_H
@@ -171,7 +171,7 @@ static __noinline int call_enter(void *ctx, u32 slot)
 	int missed = 1;
 
 	bpf_tail_call(ctx, &bpfdb_procedures, slot);
-	/* clang would tell the callers that it is a constant. */
+	/* Else clang would have the callers take it for a constant. */
 	OPAQUE(missed);
 	return missed;
 }
@@ -185,7 +185,7 @@ static __always_inline bool call_once_entered(void *ctx, struct bpfdb_frame *f, 
 		return false;
 	f->function = BPFDB_FUNCTION_BODY(what);
 	f->reads = BPFDB_FUNCTION_READS(what);
-	/* All of the call before whoever enters for it. */
+	/* All of the call before the program that enters for it. */
 	STORE_RELEASE(f->busy, BPFDB_FRAME_READY);
 	before = LOAD(*place);
 	STORE(*place, f->number + 1);
@@ -198,7 +198,7 @@ static __always_inline bool call_once_entered(void *ctx, struct bpfdb_frame *f, 
  * Calls the function that user space has published by this number, with the keys and arguments of
  * the frame, in the caller's session. 0: the reply is in the frame, and all is committed. Else an
  * Error of the engine (enum bpfdb_status; CONFLICT after 64 attempts; SESSION_BUSY if the reaper
- * stayed in the session, as every operator says until he has left), or why the call was given up
+ * stayed in the session, as every operator says until it has left), or why the call was given up
  * (enum bpfdb_deoptimisation): MISSED if there is no such function, or if it was replaced, or the
  * task preempted, at the moment of each of BPFDB_CALL_TRIES entries. A frame may be used for
  * several calls, with the same keys and arguments and more; each makes the reply of the one before

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * What the programs of the PostgreSQL proxy (bpf/pg) and its process (crates/bpfdb-proxy) share.
- * bpf/pg/state.bpf.h tells the protocol between them.
+ * bpf/pg/state.bpf.h has the protocol between them.
  */
 #ifndef BPFDB_PROXY_H
 #define BPFDB_PROXY_H
@@ -41,7 +41,7 @@ enum bpfdb_proxy_state {
 /* Room for the request of a client that waits, bytes; the last eight stay free. */
 #define BPFDB_PROXY_PARKED_MAX 2048
 
-/* An end of a connection on this machine: the address of whoever connected. */
+/* An end of a connection on this machine: the address of the side that connected. */
 struct bpfdb_proxy_end {
 	__u32 address[4]; /* IPv4 as ::ffff:a.b.c.d; network order */
 	__u32 port;
@@ -51,7 +51,7 @@ struct bpfdb_proxy_end {
 enum bpfdb_proxy_role {
 	BPFDB_PROXY_CLIENT = 1, /* the client's own end */
 	BPFDB_PROXY_BACKEND, /* the database's end of a connection of ours */
-	BPFDB_PROXY_SINK, /* what is for nobody goes there */
+	BPFDB_PROXY_SINK, /* what has no receiver goes there */
 };
 
 /* Which client or server an end is of. */
@@ -95,7 +95,7 @@ struct bpfdb_proxy_traffic {
 };
 
 struct bpfdb_proxy_server {
-	__u32 owner; /* client plus 1; 0: nobody's; or BPFDB_PROXY_PROCESS */
+	__u32 owner; /* client plus 1; 0: none; or BPFDB_PROXY_PROCESS */
 	__u32 generation;
 	__u32 active; /* logged in, the database on this machine */
 	__u32 pool;
@@ -122,7 +122,7 @@ struct bpfdb_proxy_pool {
 	__u64 free[BPFDB_PROXY_SERVER_WORDS]; /* servers that may be free */
 	__u64 waiting[BPFDB_PROXY_CLIENT_WORDS]; /* clients that may be WAITING */
 	__u32 wanted; /* clients that wait in the process */
-	__u32 is_full; /* it has all servers that it may have: who finds none waits */
+	__u32 is_full; /* it has all servers that it may have: a client that finds none waits */
 	__u32 next_client; /* where the last search for one that waits has ended */
 	__u32 pad;
 } __attribute__((aligned(128)));

@@ -91,7 +91,7 @@ enum bpfdb_table_outcome {
 
 struct bpfdb_table_chain {
 	__u32 state; /* enum bpfdb_table_state; a futex */
-	__u32 generation; /* of whoever has the place */
+	__u32 generation; /* of the call that has the place */
 	__u32 is_waited; /* the futex must be woken */
 	__u32 operation; /* enum bpfdb_table_operation */
 	__u64 block; /* number of the first block that is read; of the one that is wrong */
@@ -119,7 +119,7 @@ struct bpfdb_table_chain {
 	__u64 to[BPFDB_TABLE_KEY_MAX / 8];
 } __attribute__((aligned(64)));
 
-/* What the programs are told before the ring is used. */
+/* What the programs get before the ring is used. */
 struct bpfdb_table_shape {
 	__u64 id; /* of the table: seeds the checksums */
 	__u64 root; /* number of its block */

@@ -37,7 +37,7 @@ typedef __s64 s64;
  *   STORE_RELEASE  what precedes in the program happened before it
  *   CAS (if it succeeds), SWAP, FETCH_ADD, FETCH_OR
  *                  what precedes before it, what follows after it
- *   ADD            nothing that anybody relies on: it counts
+ *   ADD            nothing that other code relies on: it counts
  *
  * x86-64 keeps loads in order with loads, and stores with all that precedes, so
  * there these only restrain the compiler. BPFDB_WEAK_ORDER is for processors that
@@ -50,7 +50,7 @@ typedef __s64 s64;
 #define LOAD_ACQUIRE(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define STORE_RELEASE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
 /* BPF has no fence: an atomic instruction with a result is one, here on a word that
- * nobody else has. */
+ * is not shared. */
 #define LOAD_BARRIER()                                                                             \
 	({                                                                                         \
 		volatile u64 own_ = 0;                                                             \
@@ -85,7 +85,7 @@ typedef __s64 s64;
  * A latched section: the program cannot be descheduled between these two. A
  * program in process context (sk_msg, LSM, tracing) runs with migration off, not
  * preemption; on a kernel with full or lazy preemption a holder that loses the
- * processor would make everybody else fail at its latch until it runs again.
+ * processor would make all others fail at its latch until it runs again.
  *
  * Sections do not nest in one frame, and are short. The verifier of Linux 6.12
  * refuses global subprograms inside one (static ones and bpf_loop pass), so a

@@ -123,7 +123,7 @@ __noinline int procedure_enter(struct sk_msg_md *m, u32 slot)
 	int missed = 1;
 
 	bpf_tail_call(m, &procedures, slot);
-	/* clang would tell the callers that it is a constant. */
+	/* Else clang would have the callers take it for a constant. */
 	OPAQUE(missed);
 	return missed;
 }

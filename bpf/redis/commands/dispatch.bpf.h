@@ -20,7 +20,7 @@
 #include "write.bpf.h"
 #include "transaction.bpf.h"
 
-/* The command's number stays, for those who count. */
+/* The command's number stays, for the counters. */
 #define DISPATCH(name, flags, call)                                                                \
 	case NAME_OF(name): c->own.command = BPFDB_COMMAND_##name; return call;
 

@@ -20,7 +20,7 @@
  *    gap in the message, which has the replies (resp_reply.bpf.h). So at any time the
  *    daemon can be given the block as it came.
  * 2. The transaction of the session is this block's. Every way out ends it, in this run
- *    of the program; replies are sent when the run is over. So nobody sees replies of
+ *    of the program; replies are sent when the run is over. So no client sees replies of
  *    what was not committed.
  * 3. No Error is replied (reply_error). The daemon meets it again, and has patience and
  *    Redis's words.

@@ -46,7 +46,7 @@ int key_overrun(struct bpf_raw_tracepoint_args *ctx)
 	return bpfdb_get(s);
 }
 
-/* Uses a lock by a number that nobody has bounded. */
+/* Uses a lock by a number without a bound. */
 // lock_number_unbounded is refused: unbounded memory access, make sure to bounds check any such access
 SEC("raw_tp")
 int lock_number_unbounded(struct bpf_raw_tracepoint_args *ctx)
@@ -66,7 +66,7 @@ int not_a_session(void *ctx)
 	return entry ? bpfdb_get((struct bpfdb_session *)entry) : 0;
 }
 
-/* Uses an offset into a segment that nobody has bounded. */
+/* Uses an offset into a segment without a bound. */
 // segment_unmasked is refused: register with unbounded min value is not allowed
 SEC("raw_tp")
 int segment_unmasked(struct bpf_raw_tracepoint_args *ctx)
