@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, system};
 use crate::maps;
 
-/// A folder that nobody else can claim. Clones are the same claim; it ends with the last
+/// A folder that no other process can claim. Clones are the same claim; it ends with the last
 /// one, which an [`crate::Engine`] may hold.
 #[derive(Clone, Debug)]
 pub struct Claim {

@@ -19,7 +19,7 @@ pub struct Figure {
     /// What it is called among other programs' metrics, without prefix, suffix
     /// and unit.
     pub metric: &'static str,
-    /// What tells it from others of the same metric.
+    /// What distinguishes it from others of the same metric.
     pub label: Option<(&'static str, String)>,
     pub kind: Kind,
     pub help: &'static str,

@@ -1,9 +1,9 @@
 //! Who holds a session, and the end of sessions whose holder is gone.
 //!
-//! A holder is told by the id of a map that lives exactly as long as it: the io buffers
+//! A holder is identified by the id of a map that lives exactly as long as it: the io buffers
 //! of a process for sessions of user space, the constants of an adopted object for those
 //! that its programs open. The kernel keeps a map as long as a program uses it, and a
-//! program until its last run has ended; so when the map is gone nobody works in these
+//! program until its last run has ended; so when the map is gone no operator runs in these
 //! sessions, nor ever will. It gives ids in ascending order and begins again after 2^31.
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl Holders {
     /// preempted there: it looks at the holder when the message begins, and not again. So
     /// the sessions get another holder first. They are closed when every program has ended
     /// that may have seen the one before (`wait`): else it went on in a session that is
-    /// somebody else's by then.
+    /// another holder's by then.
     pub(crate) fn close_orphans(
         &self,
         memory: &Memory,

@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Is one of these transactions among those who hold the key of the last operator?
+    /// Is one of these transactions among those that hold the key of the last operator?
     fn is_locked_interactively(&self) -> bool {
         let mut sessions = self.sessions_with_locks();
         sessions.retain(|&session| self.is_interactive(session));
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Has the client of this session a transaction open that it has begun itself, be it a failed one,
-    /// or one of which it does not know yet that it is over? For those who look at all clients.
+    /// or one of which it does not know yet that it is over? For callers that look at all clients.
     pub fn is_begun_by_client(&self, session: u32) -> bool {
         let session = self.engine().inner.sessions.at(session as usize);
         // SAFETY: points into the mapping of the sessions, which lives as long as self.

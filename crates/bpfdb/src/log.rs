@@ -66,7 +66,7 @@ impl Engine {
     /// Waits until all commits up to this timestamp are on the disk: that of
     /// [`Session::depends`](crate::Session::depends), or of [`Engine::now`], which has all
     /// that were made before. A millisecond at least, and up to the exposure that the writer of the
-    /// log has been told, if it does not write at once for somebody else.
+    /// log has been notified, if it does not write at once for another caller.
     ///
     /// False: they are not when `patience` is over. Then there is no log, or its writer is away,
     /// held up by the disk, or has failed.
@@ -133,13 +133,13 @@ impl LogHome {
     }
 }
 
-/// What is known of the log of a pinned engine, whoever owns it, without opening the engine.
+/// What is known of the log of a pinned engine, with or without an owner, without opening the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedLog {
     pub home: LogHome,
     /// For each ring the position behind its last record; 0 if it has given up the room of all.
     pub ends: Vec<u64>,
-    /// What [`Log::note_batch`] was told last; 0: nothing.
+    /// What [`Log::note_batch`] was given last; 0: nothing.
     pub batch: u64,
 }
 
@@ -221,7 +221,7 @@ pub enum LogGateState {
     Open,
     /// Not for now: every commit that writes ends in [`Status::LogFull`].
     Held,
-    /// Not until somebody acts: every commit that writes ends in [`Status::LogClosed`].
+    /// Not until an operator acts: every commit that writes ends in [`Status::LogClosed`].
     Closed,
 }
 
@@ -300,12 +300,12 @@ impl Log {
             store_word(words.cast(), low);
             store_word(words.cast::<u64>().wrapping_add(1), high);
         }
-        // Last: who is killed before this has said nothing.
+        // Last: a process that is killed before this has said nothing.
         // SAFETY: as it says.
         store_word(unsafe { &raw mut (*stored).run }, home.run);
     }
 
-    /// What [`Log::note_batch`] was told last; 0: nothing.
+    /// What [`Log::note_batch`] was given last; 0: nothing.
     pub fn batch(&self) -> u64 {
         self.engine.inner.memory.state().log_home.batch
     }
@@ -317,12 +317,12 @@ impl Log {
         store_word(unsafe { &raw mut (*self.home_pointer()).batch }, sequence);
     }
 
-    /// All commits up to this timestamp are on the disk: for those who ask [`Engine::durable`].
+    /// All commits up to this timestamp are on the disk: for callers of [`Engine::durable`].
     pub fn note_durable(&self, timestamp: u64) {
         durable(&self.engine).fetch_max(timestamp, Ordering::SeqCst);
     }
 
-    /// Valid as long as the engine; nobody but the log's one thread writes there.
+    /// Valid as long as the engine; only the log's one thread writes there.
     fn home_pointer(&self) -> *mut abi::bpfdb_log_home {
         let state = self.engine.inner.memory.state_pointer();
         // SAFETY: the mapping lives as long as the engine.
@@ -371,7 +371,7 @@ impl Log {
         }
         let grains = head & abi::BPFDB_LOG_GRAINS_MASK;
         let void = head & abi::BPFDB_LOG_VOID != 0;
-        // SAFETY: sealed, so nobody writes it.
+        // SAFETY: sealed, so it is not written.
         let stamp = unsafe { (&raw const (*record).stamp).read_volatile() };
         Some(Sealed {
             bytes: grains * RECORD_GRAIN,

@@ -142,7 +142,7 @@ impl Maps {
                 folder.display()
             )));
         }
-        // What somebody left who was ended in the middle of this.
+        // What a process left that was ended in the middle of this.
         for name in SHARED {
             remove(&folder.join(pin_name(name)))?;
         }
@@ -380,7 +380,7 @@ fn read_config(map: &MapHandle) -> Result<abi::bpfdb_config> {
 }
 
 /// Makes the constants of an adopted object a map of their own, with its id inside: as
-/// long as it lives, the sessions that the object's programs open have somebody who can
+/// long as it lives, the sessions that the object's programs open have a process that can
 /// close them. The verifier knows the values of a map that is frozen.
 fn constants(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) -> Result<()> {
     let options = libbpf_sys::bpf_map_create_opts {

@@ -32,7 +32,7 @@ pub struct Options {
     /// A transaction idle for longer is rolled back; zero: never.
     pub idle_limit: Duration,
     /// A read-only transaction that began longer ago is ended when a writer would be
-    /// refused for it, or memory is short: its next read is told
+    /// refused for it, or memory is short: its next read gets
     /// [`crate::Status::SnapshotTooOld`]. Zero: never.
     /// [`crate::Engine::set_snapshot_max_age`] changes it.
     pub snapshot_max_age: Duration,

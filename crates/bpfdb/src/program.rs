@@ -22,7 +22,7 @@ impl Program {
         Ok(Self { fd, name })
     }
 
-    /// A program that somebody else has loaded.
+    /// A program that another process, or library, has loaded.
     pub fn of_descriptor(fd: OwnedFd, name: impl Into<String>) -> Self {
         Self {
             fd,

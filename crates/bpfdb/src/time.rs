@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Programs cannot read CLOCK_REALTIME, and no key may die because a clock jumped for a
-//! moment: CLOCK_TAI, when a time daemon tells the kernel of leap seconds, or
+//! moment: CLOCK_TAI, when a time daemon sets the kernel's leap seconds, or
 //! CLOCK_REALTIME, when it is set wrong and right again. CLOCK_BOOTTIME does neither. The
 //! offset follows CLOCK_REALTIME: by small amounts at once, by a step when that has stood
-//! for `LOOKS` seconds (`clock.rs`). It is one word, so that a program sees it whole. If nobody
+//! for `LOOKS` seconds (`clock.rs`). It is one word, so that a program sees it whole. If no thread
 //! publishes it any more, the clock goes on as it was set.
 
 use std::io;

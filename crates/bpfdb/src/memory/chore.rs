@@ -1,11 +1,11 @@
-//! Work that the memory thread does for others, who do not wait for it: they come again
+//! Work that the memory thread does for callers that do not wait for it: they come again
 //! and ask whether it is done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 
-/// One kind of work. All who ask before it begins are served by doing it once.
+/// One kind of work. All callers that ask before it begins are served by doing it once.
 #[derive(Debug, Default)]
 pub(crate) struct Chore {
     asked: AtomicU64,
@@ -23,8 +23,8 @@ impl Chore {
         self.done.load(Ordering::Acquire) >= number
     }
 
-    /// By the memory thread: does it if somebody has asked. An Error counts as done, so
-    /// that nobody waits for ever.
+    /// By the memory thread: does it if a caller has asked. An Error counts as done, so
+    /// that no caller waits for ever.
     pub(crate) fn run(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let asked = self.asked.load(Ordering::Acquire);
         if self.is_done(asked) {

@@ -6,7 +6,7 @@
 //!
 //! User space has no system call of this meaning. `membarrier(MEMBARRIER_CMD_GLOBAL)`
 //! comes near, but is refused with `nohz_full`, and returns at once with one processor
-//! on line, whoever was preempted there. The kernel does wait for one
+//! on line, also for a program that was preempted there. The kernel does wait for one
 //! (`synchronize_rcu`) before it returns from an update of a map of maps, so that user
 //! space knows that no program uses the inner map from before any more.
 

@@ -34,7 +34,7 @@ pub(crate) struct Memory {
     /// Room for large values: the most bytes that one of them needs.
     room: Chore,
     room_bytes: AtomicU64,
-    /// The same for who evicts.
+    /// The same for the thread that evicts.
     room_wanted: AtomicU64,
     sweep: Chore,
     /// The memory thread, if this process owns the engine.
@@ -140,7 +140,7 @@ impl Memory {
         self.sweep.is_done(number)
     }
 
-    /// By the owner: adds what somebody has asked for, if nothing is free.
+    /// By the owner: adds what was asked for, if nothing is free.
     pub(crate) fn answer(&self) -> Result<()> {
         if self.asked().load(Ordering::Acquire) != 0 {
             self.asked().store(0, Ordering::Relaxed);
@@ -183,12 +183,12 @@ impl Memory {
     }
 
     /// Changes that. Segments that are there stay, but are filled up to the limit only.
-    /// Nobody waits for who adds memory meanwhile: that may be some segments beyond.
+    /// Another thread that adds memory meanwhile is not waited for: that may be some segments beyond.
     pub(crate) fn set_limit(&self, segments: u64) {
         self.limit_word().store(segments, Ordering::Release);
     }
 
-    /// Programs read it whenever a snapshot is in somebody's way.
+    /// Programs read it whenever a snapshot is in an operator's way.
     pub(crate) fn set_snapshot_max_age(&self, age: Duration) {
         let nanoseconds = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: an aligned u64 inside the mapping, which lives as long as self.
@@ -297,8 +297,8 @@ impl Memory {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one segment, unless there is free memory: somebody else added it, or
-    /// an operator was told to come again for another reason. False at the limit.
+    /// Adds one segment, unless there is free memory: another thread added it, or
+    /// an operator has to come again for another reason. False at the limit.
     pub(crate) fn grow(&self) -> Result<bool> {
         let _one_at_a_time = self.guard();
         if self.free_pages() > 0 {
@@ -311,8 +311,8 @@ impl Memory {
         self.add_segments(1)
     }
 
-    /// Adds so many segments, up to [`SEGMENTS_AT_ONCE`]: who waits for memory waits for all that are
-    /// added. False at the limit.
+    /// Adds so many segments, up to [`SEGMENTS_AT_ONCE`]: a caller that waits for memory waits for all that
+    /// are added. False at the limit.
     fn add_segments(&self, wanted: u64) -> Result<bool> {
         let number = self.segments().load(Ordering::Acquire);
         let most = self.limit().saturating_sub(number).min(SEGMENTS_AT_ONCE);

@@ -1,7 +1,7 @@
 //! Memory that data had and that has been empty for a while goes back to the free
 //! pages, where data of any size finds it.
 //!
-//! Not at once: who overwrites or fills again what he deleted needs the same pages, and
+//! Not at once: a client that overwrites, or fills again what it deleted, needs the same pages, and
 //! to take them from where they are is cheaper. When memory is short operators do not
 //! wait for this.
 
@@ -24,7 +24,7 @@ const WHILE_MAX: Duration = Duration::from_secs(120);
 const LEAST_PAGES: u64 = 16;
 const LEAST_PART: u64 = 8;
 
-/// The part of the memory thread that looks after pages nobody uses.
+/// The part of the memory thread that gives back pages that are not used.
 #[derive(Debug)]
 pub(crate) struct IdleMemory {
     slabs: Arc<Mapped<abi::bpfdb_slab>>,

@@ -15,8 +15,8 @@ const STEP: u64 = 64;
 const ATTEMPTS: u32 = abi::BPFDB_MEMORY_TRIES;
 
 impl Engine {
-    /// What tells the index where a key is, to be kept with the data: [`Engine::set_placement`].
-    /// It is secret: who knows it can choose keys that are in each other's way.
+    /// What determines where in the index a key is, to be kept with the data: [`Engine::set_placement`].
+    /// It is secret: a client that knows it can choose keys that are in each other's way.
     pub fn placement(&self) -> Vec<u8> {
         let hash = self.inner.memory.state().hash;
         // SAFETY: words only, without padding.
@@ -26,7 +26,7 @@ impl Engine {
         bytes.to_vec()
     }
 
-    /// Has an empty engine, which nobody else uses yet, place keys as another one did. False: it
+    /// Has an empty engine, which is not in use yet, place keys as another one did. False: it
     /// is not empty, or this is of another version of bpfdb; nothing was done.
     pub fn set_placement(&self, placement: &[u8]) -> Result<bool> {
         self.owned("place keys anew")?;
@@ -46,7 +46,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Prepares an empty engine, which nobody else uses yet, for so many records. Does nothing
+    /// Prepares an empty engine, which is not in use yet, for so many records. Does nothing
     /// if it is not empty, and as much as memory allows.
     pub fn presize(&self, records: u64) -> Result<()> {
         self.owned("prepare the index")?;

@@ -1,5 +1,5 @@
 //! The thread of an engine's owner that looks after its memory: it keeps a reserve of free
-//! pages, gives back what is idle, and does once a second what must be done by somebody.
+//! pages, gives back what is idle, and does once a second what is due.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ const PERIOD_AT_REST: Duration = Duration::from_millis(20);
 /// and less often while it finds none.
 const SHRINK_PERIOD: Duration = Duration::from_millis(100);
 const SHRINK_PERIOD_MAX: Duration = Duration::from_secs(10);
-/// How often it tells the programs what the clock needs (see [`time`]), and looks for
+/// How often it gives the programs what the clock needs (see [`time`]), and looks for
 /// sessions whose holder is gone.
 const EVERY_SECOND: Duration = Duration::from_secs(1);
 

@@ -38,7 +38,7 @@ fn beside_a_writer(engine: &Engine, mut read: impl FnMut(&mut Session)) -> (u64,
             thread::yield_now();
         }
         let end = Instant::now() + READING;
-        // The writer is told to end, whatever happens here.
+        // The writer is made to end, whatever happens here.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             while Instant::now() < end {
                 read(&mut session);

@@ -112,7 +112,7 @@ fn an_engine_at_rest_is_found_once() {
         assert_eq!(entries, count);
         assert!(found == all, "{count}");
     }
-    // Deleted, and expired by the clock that everybody goes by.
+    // Deleted, and expired by the engine's clock.
     session.delete(&key("k", 0)).expect("delete");
     let (found, _) = pass(&mut pass_of, 1);
     assert!(!found.contains_key(&key("k", 0)));

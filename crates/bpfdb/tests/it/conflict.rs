@@ -1,4 +1,4 @@
-//! Why an operator said CONFLICT, and who holds the locks on a key.
+//! Why an operator said CONFLICT, and which sessions hold the locks on a key.
 
 use crate::common;
 

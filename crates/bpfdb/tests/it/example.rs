@@ -131,7 +131,7 @@ fn a_conflict_leaves_nothing_behind() {
     }
 }
 
-/// Who embeds bpfdb is told so as everybody else is, and has nothing open afterwards.
+/// An embedding program gets that error too, and has nothing open afterwards.
 #[test]
 fn while_the_log_takes_no_writes_packets_are_not_counted() {
     for (name, program) in STYLES {

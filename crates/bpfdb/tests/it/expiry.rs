@@ -93,7 +93,7 @@ fn tai(set: Option<i32>) -> Option<i32> {
     }
 }
 
-/// As when a time daemon tells the kernel of leap seconds: of all clocks CLOCK_TAI jumps.
+/// As when a time daemon sets the kernel's leap seconds: of all clocks CLOCK_TAI jumps.
 /// This test does it for a moment.
 #[test]
 fn a_jump_of_tai_ends_nothing() {
@@ -316,7 +316,7 @@ fn batches_carry_expiries() {
     assert_eq!(session.entry_of(&batch, 4), Ok(None));
 }
 
-/// The timer in the kernel removes what nobody touches, and nothing else.
+/// The timer in the kernel removes what is not touched, and nothing else.
 #[test]
 fn memory_comes_back_by_itself() {
     const KEYS: u32 = 50_000;

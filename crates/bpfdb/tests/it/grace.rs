@@ -1,4 +1,4 @@
-//! Pages of the index are given back when nobody can read them any more, on every kernel.
+//! Pages of the index are given back when no program can read them any more, on every kernel.
 
 use crate::common;
 

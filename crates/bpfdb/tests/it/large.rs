@@ -35,7 +35,7 @@ fn value(len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Slots in use, of all classes, when what nobody holds has been given back: by the
+/// Slots in use, of all classes, when what has no holder has been given back: by the
 /// timer in a moment, by this at once.
 fn slots(engine: &Engine) -> u64 {
     engine.sweep().expect("sweep");

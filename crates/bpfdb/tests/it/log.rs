@@ -1,4 +1,4 @@
-//! The rings of the log: what commits leave there, seen by whoever writes it out.
+//! The rings of the log: what commits leave there, as the log's writer sees it.
 
 use crate::common;
 
@@ -141,7 +141,7 @@ fn every_write_is_in_the_log() {
     }
 }
 
-/// Pages and slots in use, when what nobody holds has been given back.
+/// Pages and slots in use, when what has no holder has been given back.
 fn in_use(engine: &Engine) -> (u64, u64) {
     let look = || {
         engine.sweep().expect("sweep");

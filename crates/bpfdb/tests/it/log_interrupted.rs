@@ -31,7 +31,7 @@ fn counted(number: u64) -> Vec<u8> {
     value
 }
 
-/// Invariant 5 of decision 18: the head of a record is stored last. So whoever looks at any moment
+/// Invariant 5 of decision 18: the head of a record is stored last. So a reader at any moment
 /// finds a whole record with its timestamp, or none. Invariant 2: of a key each write has a later
 /// timestamp than the one before.
 #[test]

@@ -67,7 +67,7 @@ fn a_large_value_that_is_deleted_is_not_used_any_more() {
     assert!(session.delete(b"large").expect("deleted"));
     // By the timer, some pieces at a time.
     falls(&engine, before, Stats::memory_used);
-    // What is kept goes back by itself, with nobody short of memory.
+    // What is kept goes back by itself, without a shortage of memory.
     falls(&engine, MIB, Stats::memory_held);
     assert!(stats(&engine).memory_kept() <= MIB);
     // The figure that is there without a look at the pages is a second old at most.
@@ -136,7 +136,7 @@ fn values_of_any_length_fit_tightly() {
         let index = full.index_pages * PAGE;
         let each = (LIMIT - LIMIT / u64::from(abi::BPFDB_RESERVE_SHARE) - index) / records;
         assert!(each <= most, "{each} bytes for each value of {len}");
-        // MEMORY USAGE tells the truth.
+        // MEMORY USAGE is right.
         let slots: u64 = full
             .classes
             .iter()

@@ -3,7 +3,7 @@
 //!
 //! `bpf/ordering.txt` lists every ordered access of the engine's sources and what it
 //! orders. `BPFDB_UPDATE_ORDERING=1` writes it anew, the reasons kept: a place that is
-//! new has none, which fails, until somebody has thought of it.
+//! new has none, which fails, until it has one.
 
 use crate::common;
 

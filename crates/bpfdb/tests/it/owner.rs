@@ -199,7 +199,7 @@ fn forked(folder: &Path) {
     // SAFETY: the child makes system calls only.
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: no pointers. Should nobody end it, it ends by itself.
+            // SAFETY: no pointers. If it is not ended, it ends by itself.
             unsafe { libc::alarm(60) };
             loop {
                 // SAFETY: as above.
@@ -406,7 +406,7 @@ fn holds(session: &mut Session, name: &str, numbers: u32) {
     }
 }
 
-/// The data is right, whoever was killed; what is written now disturbs nothing of it.
+/// The data is right, whichever process was killed; what is written now disturbs nothing of it.
 fn data_is_right(engine: &Engine, name: &str, said: &[String]) {
     let last = said.iter().rev().find_map(|line| {
         let number = line.strip_prefix("committed ")?;
@@ -710,7 +710,7 @@ fn a_forked_child_keeps_the_engine() {
         .expect("it has forked");
     other.child.wait().expect("it ends");
     let refused = Engine::open(&folder, 0);
-    // SAFETY: no pointers. It is the process that we were told of: nobody waits for it.
+    // SAFETY: no pointers. It is the process that was named, and it is not waited for.
     assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0);
     assert!(matches!(refused, Err(Error::Owned { .. })), "{refused:?}");
     wait_until("the child is gone", || Engine::open(&folder, 0).is_ok());

@@ -230,7 +230,7 @@ fn records_stay_reachable_while_the_index_grows_and_shrinks() {
     assert!(stats.index_pages < 64, "{} index pages", stats.index_pages);
 }
 
-/// The reaper enters a session of somebody else's for a moment, and may be interrupted there.
+/// The reaper enters another user's session for a moment, and may be interrupted there.
 #[test]
 fn an_operation_waits_for_the_reaper() {
     let engine = engine();
@@ -308,7 +308,7 @@ fn a_transaction_without_its_begin_is_not_executed() {
     session.rollback().expect("rolled back");
 }
 
-/// One that stays inside is told, and nothing is executed that follows in the batch.
+/// One that stays inside shows, and nothing is executed that follows in the batch.
 #[test]
 fn an_operation_does_not_wait_for_ever() {
     let engine = engine();
@@ -325,7 +325,7 @@ fn an_operation_does_not_wait_for_ever() {
     ];
     let batch = session.prepare(&operations, 16).expect("room");
     assert_eq!(session.run(&batch).expect("run"), 2);
-    // Outside of a transaction nobody else is in its way.
+    // Outside of a transaction no other session is in its way.
     assert_eq!(session.outcome(&batch, 0), Ok(Some(b"1".to_vec())));
     for i in 1..4 {
         assert_eq!(session.status_of(&batch, i), Status::SessionBusy);

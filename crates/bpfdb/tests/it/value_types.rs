@@ -35,7 +35,7 @@ fn typed(session: &mut Session, key: &[u8]) -> Option<(ValueType, Vec<u8>, Optio
     Some((kind, entry.value, entry.expires_at))
 }
 
-/// Slots in use, when what nobody holds has been given back.
+/// Slots in use, when what has no holder has been given back.
 fn slots(engine: &Engine) -> u64 {
     engine.sweep().expect("sweep");
     engine.stats().expect("figures").slots_used()
@@ -195,7 +195,7 @@ fn large_ones_are_shared_with_their_type() {
     }
 }
 
-/// What is not large is read, and written, by whoever wants to share it.
+/// What is not large is read, and written, by all that want to share it.
 #[test]
 fn a_short_one_is_not_shared() {
     let engine = engine();
