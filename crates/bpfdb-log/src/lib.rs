@@ -44,7 +44,7 @@
 //! tools/    check, copy, cut a log, make its control file anew
 //! write/    how a group becomes durable
 //! read/     where a log ends, which commits count
-//! disk/     what is asked of a disk, and which are there; who may write
+//! disk/     what is asked of a disk, and which are there; which process may write
 //! format/   the bytes
 //! ```
 //!
@@ -56,7 +56,7 @@
 //! |---|---|
 //! | the bytes | [`control`], [`segment`], [`batch`], [`record`] |
 //! | what is asked of a disk, and which are there | [`disk`], [`Directory`], `simulation` |
-//! | who may write | [`Owner`] |
+//! | which process may write | [`Owner`] |
 //! | how a group becomes durable | [`LogWriter`], with the rules in `write/writer.rs`; the other files of `write/` |
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |

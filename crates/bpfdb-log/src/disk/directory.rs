@@ -4,7 +4,7 @@
 //! written and made durable by one `pwritev2(RWF_DSYNC)`. Where one of them is unknown, the file
 //! falls back to the page cache and `fdatasync`, which gives the same promise. A file that is read
 //! once from its beginning to its end is opened with O_DIRECT, too: the page cache would cost a
-//! copy, and memory that somebody else needs.
+//! copy, and memory that other programs need.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -49,7 +49,7 @@ impl Directory {
         })
     }
 
-    /// A directory to read only, whoever owns it.
+    /// A directory to read only, with or without an owner.
     pub fn read_only(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -278,7 +278,7 @@ mod tests {
     use crate::disk::buffer::AlignedBuffer;
     use crate::format::layout::BLOCK;
 
-    /// The file stays open: its bytes can be written and flushed, and nobody finds them again.
+    /// The file stays open: its bytes can be written and flushed, and they are not found again.
     #[test]
     fn a_file_that_was_removed_or_replaced_has_no_name() {
         for removed in ["log/file", "owner", "log", ""] {

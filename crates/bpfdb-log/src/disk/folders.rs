@@ -1,7 +1,7 @@
 //! Folders that were flushed before stay open.
 //!
 //! A file that has its new name already must not wait for a descriptor until its folder is flushed:
-//! nobody would know whether the name is there.
+//! it would not be known whether the name is there.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

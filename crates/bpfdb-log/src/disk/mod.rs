@@ -163,7 +163,7 @@ pub(crate) fn is_unreadable(error: &io::Error) -> bool {
 }
 
 /// Fills `bytes` unless the file ends before; says how many were read, and how many of those are in
-/// blocks that cannot be read, which are zeros then. For whoever looks for what can be saved.
+/// blocks that cannot be read, which are zeros then. For a search for what can be saved.
 pub(crate) fn read_around<F: DiskFile>(
     file: &F,
     offset: u64,

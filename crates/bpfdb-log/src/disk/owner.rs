@@ -87,7 +87,7 @@ impl Owner {
     }
 
     /// A path of the directory that this locks, for as long as it does. The path by which it was
-    /// found may lead to another one by now, whose lock somebody else has: if it goes over a
+    /// found may lead to another one by now, whose lock another process has: if it goes over a
     /// symbolic link that was changed, or the directory was moved away.
     pub(crate) fn path(&self) -> PathBuf {
         path_of(&self.folder)
@@ -105,8 +105,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Looks who has the lock, without touching it: even a try would keep out an owner that comes
-    /// at the same time. `None`: nobody, or nobody in this namespace of processes.
+    /// Finds the process that has the lock, without touching it: even a try would keep out an owner that
+    /// comes at the same time. `None`: no process, or none in this namespace of processes.
     ///
     /// # Errors
     /// Those of reading the directory and `/proc/locks`.
@@ -199,7 +199,7 @@ fn make_folders_with(path: &Path, flush: impl Fn(&Path) -> io::Result<()>) -> Re
     Ok(())
 }
 
-/// The folder, and each above it, up to the first that is there: whoever made that was perhaps
+/// The folder, and each above it, up to the first that is there: its maker was perhaps
 /// killed before its name was durable.
 fn folders_to_make(path: &Path) -> Vec<&Path> {
     let mut folders = Vec::new();
@@ -347,7 +347,7 @@ mod tests {
         let home = home.path();
         let [a, b, c] = ["a", "a/b", "a/b/c"].map(|name| home.join(name));
         let flushes = flushed(&c);
-        // The first may have been made by somebody who was killed.
+        // The first may have been made by a process that was killed.
         assert_eq!(flushes[0].0, home.parent().expect("there is one"));
         let expected = [(home, &a), (&a, &b), (&b, &c)];
         let expected = expected.map(|(parent, name)| (parent.to_owned(), vec![name.clone()]));

@@ -174,7 +174,7 @@ impl Slots {
         valid.max_by_key(|control| control.generation).copied()
     }
 
-    /// Why none of them counts, told by the one that says most.
+    /// Why none of them counts: the error of the one that says most.
     pub(crate) fn why_invalid(&self) -> Invalid {
         let reasons = || self.0.iter().filter_map(|slot| slot.err());
         let version = reasons().find(|why| matches!(why, Invalid::Version(_)));

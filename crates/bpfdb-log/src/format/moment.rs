@@ -1,4 +1,4 @@
-//! A point in time that a log tells of.
+//! A point in time that a log has recorded.
 
 /// An epoch that is complete. The earlier epoch comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@
 //!    ([`reader::ahead`](crate::read::reader)). So what was passed on is never taken back by a
 //!    crash.
 //! 2. Nothing is skipped without an error. A log that has given up its first segments is complete
-//!    only behind some timestamp: commits up to there are not passed on, and who asks for them is
+//!    only behind some timestamp: commits up to there are not passed on, and a caller that asks for them is
 //!    refused. What is retained for recovery to an earlier time is passed on too.
 //! 3. The owner may give up a segment that is being read. What was read of it until then is true,
 //!    because checksums hold it together; then [`LogError::Gone`] comes.

@@ -21,7 +21,7 @@
 //! so that is all that a reader must know of the writer; see [`crate::check()`] and
 //! [`crate::Follower`].
 //!
-//! A reader may be told to end at a [`Place`]. Then neither what stands behind it nor what speaks of
+//! A reader may be given an end, a [`Place`]. Then neither what stands behind it nor what speaks of
 //! it counts. So the part of a log that is whole can be read although the rest is corrupt.
 
 mod ahead;
@@ -77,7 +77,7 @@ pub struct LogReader<D: Disk> {
     /// Checksum of the batch before that one.
     seed: u32,
     torn: Option<u64>,
-    /// The end that it was told.
+    /// The end that it was given.
     limit: Option<Place>,
     /// Batches up to this sequence number are durable, as far as was looked ahead.
     known_durable: u64,
@@ -260,7 +260,7 @@ impl<D: Disk> LogReader<D> {
         let size = file
             .size()
             .map_err(LogError::io("find the size of", &name))?;
-        // If the next segment is damaged, what this one has is read before that is told.
+        // If the next segment is damaged, what this one has is read before that is reported.
         let next = match self.next_header(&header) {
             Err(LogError::Corrupt(_)) => None,
             next => next?,

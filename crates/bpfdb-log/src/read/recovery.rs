@@ -10,10 +10,10 @@
 //!
 //! A batch may hold commits of a later epoch than its own, because sessions go on while the
 //! writer collects. They are held until a batch of that epoch comes. If the run ends before, they
-//! are ghosts: nobody was told that they are durable, and other commits that they depend on may be
+//! are ghosts: no reply has said that they are durable, and other commits that they depend on may be
 //! missing. They are dropped, and the cut of the next run says that they stay so.
 //!
-//! Recovery may be told to end earlier, with a timestamp: see [`Recovery::bounded`]. Then it reads
+//! Recovery may end earlier, at a given timestamp: see [`Recovery::bounded`]. Then it reads
 //! only up to the epoch that has it, and what is behind may even be corrupt.
 //!
 //! Memory: the commits of one window and of those behind it, which were in the rings at one time.

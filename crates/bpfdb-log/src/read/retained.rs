@@ -15,9 +15,9 @@
 //!    from the checkpoint's end on can be had, up to the end of the log.
 //! 3. A checkpoint that does not count any more is a beginning if the segments from its first one
 //!    on are kept, and if everything up to its end became durable in its run. So a file that
-//!    somebody wrote and that never counted is none, unless it might have counted.
+//!    was written and never counted is none, unless it might have counted.
 //! 4. Segments are given up oldest first, after the control file has said so. A checkpoint whose
-//!    first segment is not kept is a file that somebody did not come to remove.
+//!    first segment is not kept is a file that was not removed in time.
 
 use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
@@ -195,7 +195,7 @@ struct Cut {
 /// Whether everything up to the end of a checkpoint of this run became durable: the next run says
 /// up to where its predecessor did. Of the last run a later checkpoint counts, so it did.
 ///
-/// If the next run does not say so, or cannot be read, nobody knows. Then it may: what is retained
+/// If the next run does not say so, or cannot be read, that is not known. Then it may: what is retained
 /// is not given up because of a header.
 fn may_count<D: Disk>(
     disk: &D,

@@ -4,7 +4,7 @@
 //! group was written. The wall clock is set by people and programs, and may go back: then several
 //! epochs have the same time. The *last* of them counts, and all before it. So a clock that was
 //! ahead for a while does no harm to a time before or after that. One that was behind has a time
-//! before mean more than was there then, and never less: a timestamp tells them apart.
+//! before mean more than was there then, and never less: a timestamp distinguishes them.
 
 use crate::disk::Disk;
 use crate::error::{LogError, Result};

@@ -2,7 +2,7 @@
 //!
 //! It only reads, and works beside a living owner. That one may write, recycle and replace files
 //! meanwhile, which looks like damage. So a fault counts only if it is found twice in a row, the
-//! second time while no segment came or went; or, beside an owner who never rests, several times
+//! second time while no segment came or went; or, beside an owner that never rests, several times
 //! in a row. A moving one is none.
 
 mod report;
@@ -35,7 +35,7 @@ pub fn check<D: Disk>(disk: &D, after: u64) -> Result<Report> {
     check_and_tell(disk, after, |_| ())
 }
 
-/// The same, and tells how far it has come, again and again, and from the beginning if it must.
+/// The same, and reports how far it has come, again and again, and from the beginning if it must.
 ///
 /// # Errors
 /// See [`check`].

@@ -227,7 +227,7 @@ impl<D: Disk> Copy<D> {
     }
 
     /// Each entry becomes a commit. Those of the first group have timestamp 1, and each further group
-    /// the next, as far as the checkpoint's start: so whoever reads the copy can let go of a group
+    /// the next, as far as the checkpoint's start: so a reader of the copy can let go of a group
     /// when its epoch is over, and need not hold all of them.
     fn add_checkpoint<S: Disk>(&mut self, from: &S, log: LogId, mark: Mark) -> Result<()> {
         // It was verified when it was chosen.

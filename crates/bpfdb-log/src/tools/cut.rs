@@ -19,7 +19,7 @@
 //! 3. A file that goes away never becomes a spare, and the spares that are there are removed: what
 //!    the segments behind the place had would be valid in those that get their numbers.
 //! 4. The new run begins above every timestamp that is lost, as far as these can be read. So a
-//!    timestamp that somebody has seen is not used for another commit.
+//!    timestamp that a client has seen is not used for another commit.
 //! 5. What goes away is kept in a folder, if that is asked for: the control file and the segment of
 //!    the place as copies, the segments behind as they are.
 
@@ -201,7 +201,7 @@ fn refused(why: &str) -> LogError {
 }
 
 /// If recovery needs no batch before the place, what is retained before it says up to where the
-/// run was durable; the next run must say the same, or nobody could read on from there. What cannot
+/// run was durable; the next run must say the same, or no reader could go on from there. What cannot
 /// be read says nothing.
 fn add_retained<D: Disk>(disk: &D, control: &Control, limit: Place, end: &mut LogEnd) {
     for first_needed in (control.first_kept()..control.first_needed).rev() {

@@ -7,7 +7,7 @@
 //!    the oldest segment is says which checkpoints can count: none is needed if the log's beginning
 //!    is there; else the oldest that needs no segment before it. A later one may not count yet.
 //!    What was only retained is needed then: recovery begins with that, and takes longer.
-//! 2. What nobody else says is lost: whether a later segment has vanished, whether the last
+//! 2. What stands nowhere else is lost: whether a later segment has vanished, whether the last
 //!    batches were durable, and the earliest point of a copy, which then seems to give every
 //!    point. Batches that are damaged at the end are taken for torn ones.
 //! 3. A slot of a format that this program does not know is no damage.

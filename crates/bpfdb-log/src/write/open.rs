@@ -20,10 +20,10 @@ impl<D: Disk> LogWriter<D> {
     /// `wall`: nanoseconds of UNIX time.
     ///
     /// # Errors
-    /// [`LogError::Full`]: to be tried again, with the same end while nobody else has the directory.
+    /// [`LogError::Full`]: to be tried again, with the same end while no other process has the directory.
     /// [`LogError::Io`], [`LogError::Failed`]: to be tried again, after another recovery.
     /// [`LogError::Refused`]: impossible options, [`Start::SameRun`] without a run, or a log whose numbers
-    /// somebody has made so large that there are none after them.
+    /// a writer has made so large that there are none after them.
     pub fn open(disk: D, end: &LogEnd, start: Start, wall: u64, options: Options) -> Result<Self> {
         options.check()?;
         check_numbers(end)?;

@@ -102,7 +102,7 @@ impl<D: Disk> Spares<D> {
         self.least.max(self.used.round() as usize)
     }
 
-    /// One that somebody has removed is no error: others behind it are to go, too.
+    /// One that was removed meanwhile is no error: others behind it are to go, too.
     fn remove(&self, name: &str) -> Result<(), StepError> {
         match self.disk.remove(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -159,7 +159,7 @@ pub struct LogWriter<D: Disk> {
     pub(crate) has_remains: bool,
     /// Whether the spare in reserve may be used.
     pub(crate) uses_reserve: bool,
-    /// Whether somebody was told that there is no space, since there was.
+    /// Whether it was reported that there is no space, since there was.
     pub(crate) told_of_space: bool,
     pub(crate) buffer: AlignedBuffer,
     pub(crate) failure: Option<Failure>,
@@ -228,7 +228,7 @@ impl<D: Disk> LogWriter<D> {
 
     /// Says on the disk that the last batch is durable, by an empty one behind it, unless
     /// something says so already. For a writer that has nothing to write for a while: until then
-    /// nobody who reads the log can tell that batch from one whose flush is not over, and a
+    /// no reader of the log can distinguish that batch from one whose flush is not over, and a
     /// damaged one is taken for one that a crash tore. `wall`: nanoseconds of UNIX time.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl<D: Disk> LogWriter<D> {
     pub fn prepare(&mut self, budget: u64) -> Result<bool> {
         self.usable()?;
         if self.spares.ready() > self.reserve() {
-            // Also if it came from segments that were given up: the next full disk is told of.
+            // Also if it came from segments that were given up: the next full disk is reported.
             self.told_of_space = false;
             return Ok(true);
         }

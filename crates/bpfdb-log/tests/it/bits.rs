@@ -153,7 +153,7 @@ fn is_found(
         (Meaning::Covered, Err(LogError::Corrupt(_))) => true,
         // Of a log that was not closed, if the bit is in what its header says is durable.
         (Meaning::Last, Err(LogError::Corrupt(_))) => true,
-        // It was not durable, for all that anybody knows.
+        // It was not durable, as far as is known.
         (Meaning::Last, Ok(found)) if !closed => {
             assert_eq!(found, all[..all.len() - 1], "{place}");
             false

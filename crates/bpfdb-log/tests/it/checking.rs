@@ -1,5 +1,5 @@
 //! What the check says about a directory: all of it, where it is damaged, and nothing false while
-//! somebody writes.
+//! a process writes.
 
 use crate::common;
 

@@ -207,7 +207,7 @@ fn fields_stand_where_the_page_says() {
     assert_eq!(kinds, [1, 2, 3, 3, 1]);
 }
 
-/// Of a later version of bpfdb, each with its right checksum. It is told, not taken for damage of
+/// Of a later version of bpfdb, each with its right checksum. It is reported, not taken for damage of
 /// another kind, and not misread.
 #[test]
 fn another_version_of_a_checkpoint_is_refused() {
@@ -282,7 +282,7 @@ fn soak_every_bit_counts() {
     bits_count(1);
 }
 
-/// Any operation fails, in any way: the error is told, and what counts is whole.
+/// Any operation fails, in any way: the error is reported, and what counts is whole.
 #[test]
 fn every_failure_leaves_one_that_counts() {
     for operation in Operation::ALL {
@@ -302,7 +302,7 @@ fn fail(operation: Operation, nth: u64, fault: Fault) {
     let kept = read_control(&disk).unwrap().unwrap().checkpoint;
     let kept = kept.expect("there was one");
     let counts = if made.is_ok() { 2 } else { 1 };
-    // The control file may name it although its owner was told that this had failed.
+    // The control file may name it although its owner got the error that this had failed.
     assert!(
         kept.number >= counts,
         "{operation:?} {nth} {fault:?}: {made:?}"
@@ -524,7 +524,7 @@ fn a_checkpoint_without_a_control_file_is_missed() {
 }
 
 /// A checkpoint need not know what a key had before a commit between its start and its end. Who
-/// cuts such a commit off is told what that does.
+/// cuts such a commit off says what that does.
 #[test]
 fn a_cut_before_the_end_of_the_checkpoint_is_told() {
     let disk = SimulatedDisk::new(1);
@@ -555,7 +555,7 @@ fn a_cut_before_the_end_of_the_checkpoint_is_told() {
 }
 
 /// The log was idle when its checkpoint was made, and so ends before the checkpoint does: nothing
-/// that this needs is lost with what came later. If that cannot be read, nobody knows.
+/// that this needs is lost with what came later. If that cannot be read, it is not known.
 #[test]
 fn a_cut_behind_an_idle_checkpoint_breaks_nothing() {
     let disk = SimulatedDisk::new(1);

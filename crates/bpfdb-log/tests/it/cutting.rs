@@ -317,7 +317,7 @@ fn a_damaged_epoch_is_not_believed() {
     assert_eq!(recover(&disk, 0).unwrap().1.greatest_timestamp, 2);
 }
 
-/// A spare may have what was in a segment that is cut off, if somebody has copied files.
+/// A spare may have what was in a segment that is cut off, if files were copied.
 #[test]
 fn a_spare_is_not_used() {
     let disk = SimulatedDisk::new(0);

@@ -537,7 +537,7 @@ fn a_segment_that_vanishes_is_missed() {
     assert!(matches!(recover(&disk, 6), Err(LogError::Corrupt(_))));
 }
 
-/// The first batches of a group are valid, but the caller was told that nothing was appended.
+/// The first batches of a group are valid, but the caller got the error that nothing was appended.
 #[test]
 fn a_proper_end_has_nothing_of_a_group_that_found_no_space() {
     let disk = SimulatedDisk::new(0);

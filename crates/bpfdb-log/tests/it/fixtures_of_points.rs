@@ -163,7 +163,7 @@ fn times(commits: &[RecoveredCommit]) -> Vec<u64> {
     commits.iter().map(|commit| commit.timestamp).collect()
 }
 
-/// It is refused, and the earliest point is told; nothing is written.
+/// It is refused, and the earliest point is named; nothing is written.
 fn assert_too_early<D: Disk>(disk: &D, timestamp: u64, earliest: Moment) {
     let (new, until) = (SimulatedDisk::new(7), Until::Timestamp(timestamp));
     let told = copy_until(disk, &new, Some(until), options(6, 3), |_| ());

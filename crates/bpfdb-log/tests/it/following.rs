@@ -38,7 +38,7 @@ fn a_commit_is_passed_on_when_something_says_that_it_is_durable() {
     let mut follower = follow(&disk);
     assert_eq!(times(&mut follower), []);
     append(&mut writer, 1);
-    // It is durable, but nobody else can know.
+    // It is durable, but no other process can know.
     assert_eq!((times(&mut follower), follower.unconfirmed()), (vec![], 1));
     append(&mut writer, 2);
     assert_eq!((times(&mut follower), follower.unconfirmed()), (vec![1], 1));
@@ -298,7 +298,7 @@ fn what_was_passed_on_survives() {
     assert!(passed_on > 0);
 }
 
-/// The owner writes, recycles and reopens as fast as it can, and the follower keeps up or is told.
+/// The owner writes, recycles and reopens as fast as it can, and the follower keeps up or gets an error.
 #[test]
 fn follows_a_living_owner() {
     const EPOCHS: u64 = 800;

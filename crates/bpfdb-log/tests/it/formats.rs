@@ -343,7 +343,7 @@ fn a_batch_of_another_place_does_not_count() {
     );
 }
 
-/// With right checksums, as somebody may write them who wants a server to end.
+/// With right checksums, as an attacker may write them who wants a server to end.
 #[test]
 fn hostile_numbers_are_refused_and_ask_for_no_memory() {
     let beyond = Control {
@@ -374,7 +374,7 @@ fn hostile_numbers_are_refused_and_ask_for_no_memory() {
     let found = recover(&disk, 0);
     assert!(matches!(found, Err(LogError::Corrupt(_))), "{found:?}");
     assert!(check(&disk, 0).unwrap().fault.is_some());
-    // Numbers that nobody can count on from.
+    // Numbers that have no successor.
     let disk = log_with(
         BatchHeader {
             records: 0,

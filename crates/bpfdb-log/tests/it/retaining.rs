@@ -227,7 +227,7 @@ fn times_before_the_last_checkpoint_can_be_had() {
         match (as_of(&disk, Until::Wall(wall)), timestamp) {
             (Ok(found), Some(timestamp)) => assert_eq!(found, state(timestamp), "{wall}"),
             (Err(LogError::TooEarly(moment)), None) => {
-                // What is told can be had.
+                // What is reported can be recovered.
                 assert_eq!(moment.wall, 95);
                 assert_eq!(moment.epoch, earliest(&disk));
                 as_of(&disk, Until::Timestamp(moment.epoch)).unwrap();
@@ -442,7 +442,7 @@ fn what_cannot_be_read_is_damage() {
     assert_eq!(as_of(&disk, Until::Timestamp(33)).unwrap(), state(33));
 }
 
-/// The older ones do instead, where somebody looks for them.
+/// The older ones do instead, where they are looked for.
 #[test]
 fn damage_of_the_checkpoint_that_counts_leaves_the_others() {
     for whole in [2, 0] {
@@ -466,7 +466,7 @@ fn damage_of_the_checkpoint_that_counts_leaves_the_others() {
     assert!(matches!(error, LogError::Corrupt(_)), "{error}");
 }
 
-/// Nothing is wrong with their ends: who wants to recover finds it out, and so does a check.
+/// Nothing is wrong with their ends: a recovery finds it out, and so does a check.
 #[test]
 fn damage_inside_of_checkpoints_leaves_the_others() {
     for whole in [2, 1, 0] {
@@ -481,7 +481,7 @@ fn damage_inside_of_checkpoints_leaves_the_others() {
         assert_eq!(copied.unwrap().moment.epoch, 30);
         let report = check_retained(&disk).unwrap();
         assert_eq!(report.earliest.unwrap().epoch, 0);
-        // That of the last one is told with the log.
+        // That of the last one is reported with the log.
         assert_eq!(report.damaged.len() as u64, 2 - whole);
     }
 }
@@ -588,7 +588,7 @@ fn a_run_whose_beginning_cannot_be_read_gives_nothing_up() {
     log.install_retaining(&written, 1).unwrap();
     append(&mut log, 45..=46).unwrap();
     drop(log);
-    // The last run is not that of the boundary: else nobody asks.
+    // The last run is not that of the boundary: else that is not asked.
     drop(reopen(&disk, Start::NewRun, options(4, 2)).unwrap());
     let control = read_control(&disk).unwrap().unwrap();
     let before = numbers(&Beginnings::find(&disk, &control).unwrap(), &control);

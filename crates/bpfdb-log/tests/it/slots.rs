@@ -48,7 +48,7 @@ fn make_checkpoint(
     checkpoint::remove_others(disk, &[number])
 }
 
-/// What this owner would write, nobody could read. Only somebody who wrote the file himself can come
+/// What this owner would write, no reader could read. Only a file that was written by hand can come
 /// to such numbers.
 #[test]
 fn a_log_whose_numbers_have_come_to_their_end_is_refused() {

@@ -1,5 +1,5 @@
 //! A disk that does not give back a block: a sector that is worn out, or that a loss of power tore.
-//! Behind the end of the log it hinders nobody. Elsewhere the log is corrupt, the check says where,
+//! Behind the end of the log it hinders no operation. Elsewhere the log is corrupt, the check says where,
 //! and it can be cut there.
 
 use crate::common;
@@ -54,7 +54,7 @@ fn blocks(disk: &SimulatedDisk) -> Vec<(String, usize)> {
     blocks.collect()
 }
 
-/// Cuts the log where the check says, and says what is left and how many bytes nobody could read.
+/// Cuts the log where the check says, and says what is left and how many bytes could not be read.
 fn repair(disk: &SimulatedDisk) -> (Found, u64) {
     let place = check(disk, 0).unwrap().whole_up_to.unwrap();
     let cut = Cut::plan(disk, 0, place).unwrap();

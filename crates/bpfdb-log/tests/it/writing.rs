@@ -119,7 +119,7 @@ fn one_process_owns_a_directory() {
     let us = std::process::id();
     assert!(matches!(refused, LogError::Owned { pid: Some(pid), .. } if pid == us));
     assert!(refused.to_string().contains(&us.to_string()), "{refused}");
-    // The lock lives as long as anybody who may write.
+    // The lock lives as long as anything that may write.
     drop(disk);
     assert!(matches!(
         Owner::take(folder.path()),

@@ -80,7 +80,7 @@ pub enum Fault {
 struct State {
     files: Files,
     random: Random,
-    /// Of the names that a folder lists: how often somebody looks does not change what is lost.
+    /// Of the names that a folder lists: how often they are read does not change what is lost.
     order: Random,
     /// Handles of others are dead.
     incarnation: u64,
@@ -381,7 +381,7 @@ impl Disk for SimulatedDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (mut state, fault) = self.begin(Operation::Rename)?;
-        // If everything stops in the middle, nobody knows.
+        // If everything stops in the middle, it is not known.
         let happens = fault.is_none() || (state.is_stopped() && state.random.once_in(2));
         let there = !happens || state.files.rename(from, to);
         match fault {

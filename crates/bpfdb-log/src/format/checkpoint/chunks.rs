@@ -1,6 +1,6 @@
 //! Reads a file once from its beginning to its end, in chunks, and gives out parts of them.
 //!
-//! The memory of a chunk is used again when nobody has a part of it any more. New memory would cost
+//! The memory of a chunk is used again when no part of it is in use any more. New memory would cost
 //! as much as the reading: the system fills it with zeros first.
 
 use std::io;
@@ -102,7 +102,7 @@ impl<F: DiskFile> Chunks<F> {
         read.map(drop)
     }
 
-    /// A chunk of which nobody has a part.
+    /// A chunk of which no part is in use.
     fn free_chunk(&mut self) -> Arc<AlignedBuffer> {
         let none = Arc::new(AlignedBuffer::zeroed(0));
         self.before.push(std::mem::replace(&mut self.current, none));

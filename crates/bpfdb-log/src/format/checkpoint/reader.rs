@@ -1,4 +1,4 @@
-//! Reads a checkpoint, block by block. What a block has is verified by whoever takes it, perhaps
+//! Reads a checkpoint, block by block. What a block has is verified by the thread that takes it, perhaps
 //! on another processor.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What of a growing log is durable by now, for whoever follows its writer.
+//! What of a growing log is durable by now, for a reader that follows its writer.
 //!
 //! # Rules
 //!

@@ -55,7 +55,7 @@ impl<D: Disk> LogReader<D> {
     }
 
     /// A living writer may have written the batch since it was read, and then what says that the
-    /// log does not end here. So whoever has seen that finds the batch, or it is damaged.
+    /// log does not end here. So a reader that has seen that finds the batch, or it is damaged.
     fn goes_on(&mut self) -> Result<Option<Item>> {
         if self.finds_next()? {
             return self.advance();

@@ -1,4 +1,4 @@
-//! Directories that have more, or begin later, than a log that nobody ever gave up a part of. They
+//! Directories that have more, or begin later, than a log of which no part was ever given up. They
 //! are fixtures, so what they write never changes.
 
 use bpfdb_log::checkpoint::{CheckpointWriter, Header, VALUE_MAX, WrittenCheckpoint};

@@ -1,4 +1,4 @@
-//! The files of a directory, and checksums that are set right after somebody has changed them.
+//! The files of a directory, and checksums that are set right after a change of them.
 
 use bpfdb_log::batch::BatchHeader;
 use bpfdb_log::checkpoint::BlockHeader;

@@ -180,7 +180,7 @@ fn disk(bytes: &[u8]) -> Bounded {
     Bounded::new(disk_of(&unpack(bytes)))
 }
 
-/// Damage is told as such, and as nothing else.
+/// Damage is reported as such, and as nothing else.
 fn told(error: &LogError) -> String {
     let fine = matches!(
         error,
@@ -192,7 +192,7 @@ fn told(error: &LogError) -> String {
 
 fn times<D: Disk>(disk: &D) -> Result<Vec<u64>, LogError> {
     let (commits, end) = recover_all(disk, 0)?;
-    // A control file that lies about where the log ends may have the end told elsewhere.
+    // A control file that lies about where the log ends may have the end reported elsewhere.
     if let Err(error) = Recovery::end_of(disk.clone()) {
         told(&error);
     }
@@ -255,7 +255,7 @@ fn tail(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether who follows the log may begin elsewhere than a start.
+/// Whether a follower of the log may begin elsewhere than a start.
 fn has_other_beginning(disk: &Bounded) -> bool {
     let control = read_control(disk).expect("it was read before");
     control.is_some_and(|control| {

@@ -1,4 +1,4 @@
-//! What somebody may change of a directory that is right.
+//! What an attacker may change of a directory that is right.
 
 use bpfdb_log::checkpoint;
 use bpfdb_log::{BLOCK, segment};

@@ -1,5 +1,5 @@
 //! Whoever reads a directory does work, and takes memory, as its files are long, and not as the
-//! numbers say that stand in them: somebody may have written those, with checksums that are right.
+//! numbers say that stand in them: an attacker may have written those, with checksums that are right.
 #![cfg(feature = "simulation")]
 
 use crate::common;
@@ -267,7 +267,7 @@ fn a_footer_that_says_too_much_is_damage() {
     }
 }
 
-/// What a checkpoint has is of its start: who asks for an earlier point must not get it.
+/// What a checkpoint has is of its start: a caller that asks for an earlier point must not get it.
 #[test]
 fn a_checkpoint_that_ends_before_it_starts_is_no_beginning() {
     let disk = Right::Retained.disk();
@@ -336,7 +336,7 @@ fn a_segment_that_goes_on_for_ever_ends_with_its_file() {
     }
 }
 
-/// A file has no bytes where nobody wrote any, however long it is: then its length bounds nothing.
+/// A file has no bytes where none were written, however long it is: then its length bounds nothing.
 #[test]
 fn a_batch_asks_for_no_more_memory_than_a_batch_may_have() {
     // More than any, and still so few that a test can pay for it.
