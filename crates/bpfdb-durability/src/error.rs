@@ -13,12 +13,12 @@ pub enum Error {
     /// What was recovered does not fit the engine: more memory is needed.
     #[error("cannot restore a write of the log: {0}")]
     Refused(bpfdb::Status),
-    /// Whoever was told how far it is wanted no more.
+    /// The function that reports progress has ended it.
     #[error("recovery was stopped")]
     Stopped,
     #[error("a transaction may take {record} bytes of the log, more than a batch of {batch}")]
     Sizes { record: u64, batch: u64 },
-    /// An invariant does not hold: whoever reserves a record also seals it.
+    /// An invariant does not hold: a program that reserves a record also seals it.
     #[error("a record of ring {ring}, at {position}, was reserved and never sealed")]
     NotSealed { ring: usize, position: u64 },
     /// An invariant does not hold: a record holds its large values until it is durable.

@@ -17,7 +17,7 @@ const PART_BYTES: usize = 4 << 20;
 const SPINS_AWAKE: u32 = 200;
 /// A program that does not seal for so long was interrupted: others may need this processor.
 const REST: Duration = Duration::from_micros(20);
-/// After so many looks, some seconds', somebody is told.
+/// After so many looks, some seconds', it is reported.
 const SPINS_TOLD: u32 = 50_000;
 /// Looks after which the log is given up that is to end, some ten seconds'.
 const SPINS_AT_END: u32 = 200_000;
@@ -289,7 +289,7 @@ fn check_whole(value: &LargeRef, taken: u64) -> Result<()> {
 }
 
 /// Gives back what the records before `end` hold, of which the room was not given up: an owner
-/// who was killed in between has perhaps not done it. It is done once, whoever does it, and there
+/// that was killed in between has perhaps not done it. It is done once, by either of them, and there
 /// is no way back: so these records must be durable.
 fn release(log: &Log, ring: usize, end: u64) -> Result<()> {
     let mut position = log.given_up(ring);
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(lack(), Lack::Nothing);
     }
 
-    /// Slots in use, when what nobody holds has been given back.
+    /// Slots in use, when what has no holder has been given back.
     fn in_use(engine: &bpfdb::Engine) -> u64 {
         let look = || {
             engine.sweep().expect("swept");

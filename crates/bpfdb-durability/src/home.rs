@@ -95,7 +95,7 @@ pub(crate) fn check_unwritten<D: Disk>(log: &Log, disk: &D) -> Result<()> {
     }
 }
 
-/// Whether nobody has written to the engine but recovery, which leaves nothing in the rings.
+/// Whether only recovery has written to the engine, which leaves nothing in the rings.
 pub(crate) fn is_unwritten(log: &Log) -> bool {
     (0..log.rings()).all(|ring| log.reserved(ring) == 0)
 }

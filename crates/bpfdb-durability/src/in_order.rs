@@ -8,7 +8,7 @@
 //! 1. all of a commit is there before the next one begins;
 //! 2. a large value that a key has already is shared with it, as COPY, RENAME and EXPIRE have done;
 //! 3. of one commit, what is deleted goes before what comes; so does the value that a large one
-//!    replaces: nobody looks meanwhile;
+//!    replaces: it is not read meanwhile;
 //! 4. memory that is on its way is waited for.
 
 use std::collections::HashMap;
@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Keys deleted at a time.
 const STEP: usize = 512;
 
-/// Whether something that was refused may succeed later: for want of memory, or because somebody else was
-/// in the way, who may have been without a processor.
+/// Whether something that was refused may succeed later: for want of memory, or because another operator was
+/// in the way, which may have been without a processor.
 fn may_pass(status: Status) -> bool {
     matches!(
         status,

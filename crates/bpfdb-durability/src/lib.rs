@@ -12,12 +12,12 @@
 //! 1. Room in a ring is given up when its records are durable, not before. So an engine that
 //!    outlives its owner has what the files do not have.
 //! 2. An engine's memory says which run of which log it is, from the moment when it has all
-//!    that the log had. So who finds an engine and a directory knows whether the one goes on
+//!    that the log had. So a server that finds an engine and a directory knows whether the one goes on
 //!    with the other, has nothing to do with it, or must be recovered from it.
 //!    Of two copies of one log the engine belongs to that which reaches at least as far as the
 //!    rings have given up their records.
 //!    While the disk has no space for the first segment of a new run, no run has begun and nothing
-//!    is written: then the engine has what the files have, and who finds it drops it.
+//!    is written: then the engine has what the files have, and the server that finds it drops it.
 //! 3. The clock of a recovered engine is later than every timestamp in the log, be it of a
 //!    commit that does not count.
 

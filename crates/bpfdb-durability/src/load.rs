@@ -3,7 +3,7 @@
 //!
 //! Writes of one key must keep their order, so they go to one worker, which the key's checksum
 //! chooses. Blocks of a checkpoint have each key once, or twice with the same
-//! value, and go to whoever comes next: a block has keys of the same pages of
+//! value, and go to the next worker that comes: a block has keys of the same pages of
 //! the index, one behind the other. What was handed over before is there when
 //! [`with_workers`] has returned, not before.
 
@@ -248,7 +248,7 @@ pub(crate) fn load_block(session: &mut Session, block: &RawBlock) -> Result<()> 
     let found = load(session, entries)?;
     match found == u64::from(count) {
         true => Ok(()),
-        // They were written to an engine that nobody uses.
+        // They were written to an engine that is not in use.
         false => Err(block
             .corrupt(format!("it has {found} entries instead of {count}"))
             .into()),

@@ -40,7 +40,7 @@ impl<D: Disk> Opening<D> {
             let durable = match self.start {
                 Start::NewRun => {
                     let epoch = feed.close_epoch();
-                    // The engine has what the files have, unless somebody has written before the
+                    // The engine has what the files have, unless a session has written before the
                     // log began: that is in the rings, and all of it is reserved there by now.
                     match feed.is_unwritten() {
                         true => epoch,

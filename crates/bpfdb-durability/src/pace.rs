@@ -1,4 +1,4 @@
-//! How soon groups follow each other, and who goes first on a processor that is wanted by many.
+//! How soon groups follow each other, and which thread goes first on a processor that many want.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 /// group is written.
 const FILLED: f64 = 0.25;
 
-/// Nice value of the thread that writes the log. Everybody who commits waits for it when a ring is
+/// Nice value of the thread that writes the log. Every commit waits for it when a ring is
 /// full. It takes a fifth of a processor where others keep all of them busy.
 pub(crate) const WRITER_NICE: i32 = -10;
 
-/// Nice value of the threads that make a checkpoint, for which nobody waits.
+/// Nice value of the threads that make a checkpoint, for which no client waits.
 const CHECKPOINT_NICE: i32 = 10;
 
-/// Gives this thread a nice value. Who may not have it keeps what he has: the log is written all
+/// Gives this thread a nice value. Without the right to it the thread keeps its own: the log is written all
 /// the same, later.
 pub(crate) fn prefer_this_thread(nice: i32) {
     if let Err(error) = rustix::process::setpriority_process(None, nice) {

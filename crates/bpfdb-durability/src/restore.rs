@@ -1,6 +1,6 @@
 //! Gives an engine what a data directory has: the checkpoint that counts, then the log after it.
 //!
-//! Nobody uses the engine meanwhile, so nobody sees some writes of a transaction without the
+//! The engine is not in use meanwhile, so no reader sees some writes of a transaction without the
 //! others; and what cannot be recovered leaves no half-recovered engine in use.
 
 use std::ops::ControlFlow;
@@ -34,7 +34,7 @@ pub struct Restored {
 pub struct RecoveryProgress {
     /// That were read, of checkpoint and log.
     pub bytes: u64,
-    /// That are to be read, as far as can be told.
+    /// That are to be read, as far as is known.
     pub bytes_in_all: u64,
     /// Entries of the checkpoint, and writes of the log. They count again if recovery begins anew, because
     /// memory was short.

@@ -1,4 +1,4 @@
-//! What the thread that writes the log and everybody else tell each other.
+//! What the thread that writes the log and all other threads share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ pub enum State {
     /// space, or a descriptor.
     Full(String),
     /// A write or flush has failed. The engine is read-only until another owner goes on
-    /// with it, who writes everything again that is not known to be durable.
+    /// with it, which writes everything again that is not known to be durable.
     Failed(String),
 }
 
@@ -65,7 +65,7 @@ pub struct Figures {
     pub exposure_p99: Duration,
 }
 
-/// Called when something has become durable that somebody waits for, or when the state
+/// Called when something has become durable that a client waits for, or when the state
 /// changes.
 type OnChange = Box<dyn Fn() + Send + Sync>;
 
@@ -106,7 +106,7 @@ impl Shared {
     /// Of the engine's log, whatever an earlier owner left, of which everything up to the
     /// timestamp `durable` is durable for certain. `most`: see [`Shared::most`].
     pub(crate) fn new(durable: u64, gate: LogGate, most: Duration) -> Self {
-        // Nothing is taken before there is somebody who writes it.
+        // Nothing is taken before there is a thread that writes it.
         gate.set(LogGateState::Held);
         let now = Instant::now();
         Self {
@@ -165,7 +165,7 @@ impl Shared {
         told.set_gate();
     }
 
-    /// The log has ended. If it was sealed, no owner comes who would open it again.
+    /// The log has ended. If it was sealed, no owner comes that would open it again.
     pub(crate) fn note_closed(&self) {
         let told = self.told();
         if told.sealed {

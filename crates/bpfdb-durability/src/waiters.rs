@@ -1,11 +1,11 @@
 //! Who waits for commits to become durable.
 //!
 //! Invariants
-//!  1. Whoever waits is told. He says what he waits for, and then looks at what is durable; the
+//!  1. Every waiter is woken. It says what it waits for, and then looks at what is durable; the
 //!     writer says what is durable, and then looks at what is waited for. All four in one order
 //!     that both agree on, so at least one of them sees the other.
-//!  2. The writer, asleep, is woken by the first who waits for more than is durable; and, while it
-//!     gathers, by the last who may be expected.
+//!  2. The writer, asleep, is woken by the first that waits for more than is durable; and, while it
+//!     gathers, by the last that may be expected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,8 +17,8 @@ pub(crate) struct Waiters {
     waiting: AtomicU64,
     /// Who waits for the group that is on its way. The writer's.
     in_group: AtomicU64,
-    /// How many may join the next group: those who waited when the last one ended, and those who
-    /// were told of it, for they may commit again.
+    /// How many may join the next group: those that waited when the last one ended, and those that
+    /// it has woken, for they may commit again.
     expected: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Waiters {
         is_first || (before < expected && before + waiters >= expected)
     }
 
-    /// Does somebody wait for more than is durable?
+    /// Does a caller wait for more than is durable?
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst) > self.durable()
     }
@@ -60,18 +60,18 @@ impl Waiters {
     pub(crate) fn begin_group(&self) {
         let waiting = self.waiting.swap(0, Ordering::SeqCst);
         self.in_group.store(waiting, Ordering::SeqCst);
-        // While it is written nobody is to wake the writer.
+        // While it is written the writer is not to be woken.
         self.expected.store(0, Ordering::SeqCst);
     }
 
-    /// What an earlier owner wrote is durable, up to this timestamp. Did somebody wait for a part
+    /// What an earlier owner wrote is durable, up to this timestamp. Did a caller wait for a part
     /// of it?
     pub(crate) fn note_durable(&self, timestamp: u64) -> bool {
         let before = self.durable.fetch_max(timestamp, Ordering::SeqCst);
         self.wanted.load(Ordering::SeqCst) > before
     }
 
-    /// Everything up to this timestamp is durable. Did somebody wait for a part of it?
+    /// Everything up to this timestamp is durable. Did a caller wait for a part of it?
     pub(crate) fn end_group(&self, timestamp: u64) -> bool {
         let before = self.durable();
         self.durable.store(timestamp, Ordering::SeqCst);
@@ -103,7 +103,7 @@ mod tests {
         assert!(waiters.lacks_some(), "he may come again");
         assert!(waiters.want(2, 1));
         assert!(!waiters.lacks_some());
-        // Two more come while his group is written.
+        // Two more come while its group is written.
         waiters.begin_group();
         assert!(!waiters.want(3, 2), "the writer is at work");
         assert!(waiters.end_group(2));
@@ -130,7 +130,7 @@ mod tests {
         assert!(!Waiters::new(7).note_durable(7));
     }
 
-    /// A writer that ends one group after the other, and a client that is told by it.
+    /// A writer that ends one group after the other, and a client that it wakes.
     #[test]
     fn whoever_waits_is_told() {
         const ROUNDS: u64 = 200_000;
@@ -151,7 +151,7 @@ mod tests {
             });
             for round in 1..=ROUNDS {
                 clock.store(round, Ordering::SeqCst);
-                // So that the writer is at every place of its work when somebody comes.
+                // So that the writer is at every place of its work when a caller comes.
                 for _ in 0..round % 64 {
                     hint::spin_loop();
                 }

@@ -67,7 +67,7 @@ pub struct Durability {
 impl Durability {
     /// Gives the engine what the log on `disk` has, unless it has that already, and writes
     /// its log there from now on. An engine that has data of its own must belong to this
-    /// log. Before this has returned nobody else uses the engine.
+    /// log. Before this has returned the engine must not be used.
     ///
     /// # Errors
     /// [`Error::NoLog`], [`Error::Stranger`], [`Error::Refused`]; and whatever reading and
@@ -242,7 +242,7 @@ impl Durability {
     }
 
     /// A checkpoint that was asked for starts with a group that begins after that. Without this it
-    /// would wait for the next one, a whole interval if nobody commits synchronously.
+    /// would wait for the next one, a whole interval if there are no synchronous commits.
     fn begin_group_soon(&self) {
         self.writer.unpark();
     }
@@ -289,16 +289,16 @@ impl Durability {
         self.shared.figures()
     }
 
-    /// Has everything become durable soon that has a timestamp up to this, for `waiters` who
-    /// wait and have not said so before. Does not wait: [`Durability::on_change`] has somebody
-    /// told.
+    /// Has everything become durable soon that has a timestamp up to this, for `waiters` that
+    /// wait and have not said so before. Does not wait: [`Durability::on_change`] has a
+    /// function called then.
     pub fn want(&self, timestamp: u64, waiters: u32) {
         if self.shared.waiters.want(timestamp, waiters) {
             self.writer.unpark();
         }
     }
 
-    /// Makes the engine read-only for whoever uses it, until another owner starts its log:
+    /// Makes the engine read-only for all its users, until another owner starts its log:
     /// before the end of an engine that will not be kept. Every commit that was acknowledged, of
     /// processes that are attached too, is durable then when the log has ended.
     ///
@@ -382,12 +382,12 @@ impl Drop for Durability {
 /// Bytes of the next segment that are written after each group, or as many as the group has.
 const PREPARED_BYTES: u64 = 1 << 20;
 
-/// A group waits for those who may join it for this part of a flush at most.
+/// A group waits for those that may join it for this part of a flush at most.
 const GATHER_SHARE: u32 = 2;
 /// And at most this.
 const GATHER_MOST: Duration = Duration::from_millis(20);
 
-/// Between two looks of somebody who waits for what is durable.
+/// Between two looks of a caller that waits for what is durable.
 const SETTLING: Duration = Duration::from_millis(1);
 
 /// Between attempts on a disk that is full.
@@ -466,7 +466,7 @@ impl Writer {
     }
 
     /// The disk is full. `true`: there may be space now. `false`: the engine is read-only until
-    /// somebody else gives some back.
+    /// another program gives some back.
     fn finds_space<D: Disk>(&self, writer: &mut LogWriter<D>, error: &LogError) -> bool {
         if !error.is_lack_of_space() {
             self.shared.set_state(State::Full(error.to_string()));
@@ -519,7 +519,7 @@ impl Writer {
         }
     }
 
-    /// Nobody who asks for something has the disk tried again earlier, but who ends the log.
+    /// No request has the disk tried again earlier, but the end of the log.
     fn pause_on_a_full_disk(&self) {
         let begun = Instant::now();
         while !self.shared.stop.load(Ordering::Acquire) {
@@ -531,7 +531,7 @@ impl Writer {
         }
     }
 
-    /// Lets those join the next group who were told of the last one, and commit again. A group
+    /// Lets those join the next group that the last one has woken, and that commit again. A group
     /// that began without them would make them wait for the whole of it: then two groups take
     /// turns, and each client waits for two flushes. One flush that hung must not make all wait
     /// that follow. (Group commit with a delay, as databases

@@ -14,7 +14,7 @@ use crate::opening::Opening;
 /// Between two looks whether something is old enough.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Segments that are recycled between two groups: nobody waits for more.
+/// Segments that are recycled between two groups: a group does not wait for more.
 const RECYCLED_AT_ONCE: u64 = 8;
 
 /// The part of what is shared that belongs to this.
@@ -67,14 +67,14 @@ impl Retaining {
         self.recycles |= self.is_stuck;
     }
 
-    /// Checkpoints that nobody needs any more.
+    /// Checkpoints that are not needed any more.
     pub(super) fn take_superseded(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.superseded)
     }
 }
 
 impl Shared {
-    // ---- For everybody -------------------------------------------------------------
+    // ---- For all callers -------------------------------------------------------------
 
     pub(crate) fn retention_status(&self) -> RetentionStatus {
         self.lock().retaining.retention.status()
@@ -284,7 +284,7 @@ impl Shared {
     }
 }
 
-/// Removes checkpoints that nobody needs any more. What stays is in nobody's way, and is removed by
+/// Removes checkpoints that are not needed any more. What stays does no harm, and is removed by
 /// the next.
 pub(super) fn remove<D: Disk>(disk: &D, numbers: &[u64]) {
     for &number in numbers {

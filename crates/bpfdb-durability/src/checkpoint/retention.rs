@@ -8,7 +8,7 @@
 //! 2. A checkpoint that is none of these is kept if the log that it will let go of is at least as
 //!    long as it is. Else it would take more than it spares.
 //! 3. If it all is more than it may be, the oldest goes first.
-//! 4. Ages go by a clock that nobody sets: a wall clock that jumps gives nothing up. Only of what
+//! 4. Ages go by a clock that cannot be set: a wall clock that jumps gives nothing up. Only of what
 //!    an earlier process made the wall clock must tell.
 
 use std::time::{Duration, Instant};

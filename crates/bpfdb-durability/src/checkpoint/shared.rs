@@ -1,4 +1,4 @@
-//! What the thread of checkpoints, the writer of the log and everybody else share.
+//! What the thread of checkpoints, the writer of the log and all other threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -153,7 +153,7 @@ impl Shared {
         woken.unwrap_or_else(PoisonError::into_inner)
     }
 
-    // ---- For everybody -------------------------------------------------------------
+    // ---- For all callers -------------------------------------------------------------
 
     /// Asks for a checkpoint; the number of the attempt. `None`: one is being made, or was asked
     /// for.
@@ -168,7 +168,7 @@ impl Shared {
     }
 
     /// The same; if one is asked for already, another one follows. So one that has not begun is not
-    /// put off by those who ask after it.
+    /// put off by later requests.
     pub(crate) fn schedule(&self) -> u64 {
         let mut state = self.lock();
         let now = Requested::now();
@@ -307,7 +307,7 @@ impl Shared {
         }
     }
 
-    /// `durable`: the log says so. A group of nothing says nothing, and after a restart nobody would
+    /// `durable`: the log says so. A group of nothing says nothing, and after a restart it would not
     /// know any more that the end of the checkpoint was durable.
     fn next_to_install(&self, origin: Origin, durable: u64) -> Option<WrittenCheckpoint> {
         let mut state = self.lock();
@@ -345,7 +345,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The log is not open, and cannot be for now: nobody is to wait for a checkpoint.
+    /// The log is not open, and cannot be for now: no caller is to wait for a checkpoint.
     pub(crate) fn refuse_requested(&self, why: &str) {
         let mut state = self.lock();
         if state.requested.is_some() {
@@ -523,7 +523,7 @@ impl State {
         }
     }
 
-    /// Whether nothing comes any more of what somebody waits for.
+    /// Whether nothing comes any more of what a caller waits for.
     pub(super) fn is_over(&self) -> bool {
         self.stops || self.log_over.is_some()
     }

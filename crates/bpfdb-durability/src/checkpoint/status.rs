@@ -70,7 +70,7 @@ pub struct CheckpointProgress {
 }
 
 impl CheckpointProgress {
-    /// Bytes of the whole checkpoint, as far as can be told.
+    /// Bytes of the whole checkpoint, as far as is known.
     pub fn bytes_in_all(&self) -> u64 {
         match self.part > 0.01 {
             true => (self.bytes as f64 / self.part) as u64,

@@ -106,7 +106,7 @@ where
             };
             let begun = Instant::now();
             let logged = self.shared.logged();
-            // Whoever waits for a checkpoint that panics is told, and the next one begins anew.
+            // A caller that waits for a checkpoint that panics gets an error, and the next one begins anew.
             let made = panic::catch_unwind(AssertUnwindSafe(|| self.make(origin, begun)));
             let outcome = made
                 .unwrap_or_else(|_| Err(WalkError::GivenUp("it has panicked".into())))

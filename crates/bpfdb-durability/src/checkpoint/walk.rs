@@ -183,7 +183,7 @@ impl Walk<'_> {
     }
 
     fn take_other(&mut self, other: OtherRecord) -> Result<(), WalkError> {
-        // Written since: the log has that. Or nobody sees it any more.
+        // Written since: the log has that. Or it is not visible any more.
         if let Some(entry) = self.pass.read(&other)? {
             self.note(1, entry.value.len() as u64);
             let share = self.others.take(entry.value.len());

@@ -152,7 +152,7 @@ fn make(durability: &Durability) {
     durability.await_checkpoint(number).expect("made");
 }
 
-/// Whoever asks has told somebody that it was written. It is in no group that is durable by then.
+/// The caller has already reported that it was written. It is in no group that is durable by then.
 #[test]
 fn a_checkpoint_has_what_was_committed_before_it_was_asked_for() {
     let disk = SimulatedDisk::new(4);
@@ -468,7 +468,7 @@ fn a_checkpoint_that_fails_is_none() {
     assert!(recover(disk).0 == contents(&engine));
 }
 
-/// Whoever waits for it is told, the log goes on, and the next one is made.
+/// A caller that waits for it gets the error, the log goes on, and the next one is made.
 #[test]
 fn a_checkpoint_that_panics_is_none() {
     let disk = Panicking::new(SimulatedDisk::new(17));
@@ -522,7 +522,7 @@ fn await_status(
     }
 }
 
-/// The next group is an hour away, unless somebody waits for it.
+/// The next group is an hour away, unless a caller waits for it.
 fn late_groups() -> Options {
     Options {
         interval: Duration::from_secs(3600),

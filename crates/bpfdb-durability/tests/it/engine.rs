@@ -68,7 +68,7 @@ fn new_engines_get_everything(runs: u64) {
     assert_eq!(contents(&engine), before, "at the end");
 }
 
-/// A disk that hung once is quick again, and nobody waits for a client that has gone.
+/// A disk that hung once is quick again, and the writer does not wait for a client that has gone.
 #[test]
 fn groups_are_not_late_after_a_disk_that_hung() {
     const QUICK: Duration = Duration::from_millis(300);
@@ -99,7 +99,7 @@ fn times_of_groups_after_a_disk_that_hung() -> Vec<Duration> {
     common::wait_until("writing", || durability.state() == State::Writing);
     let mut times = Vec::new();
     for _ in 0..5 {
-        // Two of the three that were told commit again.
+        // Two of the three that were woken commit again.
         session.set(b"a", b"2").expect("set");
         let (begun, now) = (Instant::now(), engine.now());
         durability.want(now, 2);
@@ -110,7 +110,7 @@ fn times_of_groups_after_a_disk_that_hung() -> Vec<Duration> {
     times
 }
 
-/// A session of a library that reads what others have written, or deleted, is told how late that
+/// A session of a library that reads what others have written, or deleted, learns how late that
 /// is; and of what has been there for long, nothing.
 #[test]
 fn whoever_reads_what_is_not_durable_can_know_it() {
@@ -199,7 +199,7 @@ fn what_may_be_lost_is_young() {
     panic!("{found:?}");
 }
 
-/// Whoever has the engine, owner or not, is told what a loss of power leaves.
+/// Every process with the engine, owner or not, can ask what a loss of power leaves.
 #[test]
 fn what_an_engine_calls_durable_survives() {
     // Both ways to know what was written.
@@ -294,7 +294,7 @@ fn a_log_that_was_late_has_everything_when_it_has_ended() {
     assert_eq!(durability.close(), Ok(()));
 }
 
-/// Nobody commits, and whoever asks is told all the same.
+/// Without commits, a caller that asks gets an answer all the same.
 #[test]
 fn an_idle_engine_is_durable() {
     let engine = common::engine();
@@ -531,7 +531,7 @@ fn power_is_lost(seeds: std::ops::Range<u64>) {
     }
 }
 
-/// Whoever calls the library is told so as well; and what the files have not, the next owner of the
+/// A caller of the library gets that error as well; and what the files have not, the next owner of the
 /// engine writes.
 #[test]
 fn after_a_failed_flush_the_library_writes_nothing() {
@@ -607,7 +607,7 @@ fn a_full_disk_heals() {
         Ok(Some(b"1".to_vec())),
         "reads go on"
     );
-    // Who is about to drop the engine is told that it is the only copy.
+    // A process that is about to drop the engine learns that it is the only copy.
     let settled = durability.settle(engine.now());
     assert!(matches!(settled, Err(State::Full(_))), "{settled:?}");
     disk.set_capacity(usize::MAX);
@@ -652,7 +652,7 @@ fn an_older_copy_of_the_directory_is_refused() {
 }
 
 /// What was written to an engine that belongs to no log is later than what a directory has, or
-/// earlier: nobody knows.
+/// earlier: it is not known.
 #[test]
 fn an_engine_with_writes_of_its_own_is_not_recovered() {
     let disk = SimulatedDisk::new(13);
@@ -730,7 +730,7 @@ fn nobody_writes_behind_a_sealed_log() {
         }
         durability.seal(&engine).expect("sealed");
         durability.close().expect("all is written");
-        // Nobody opens it again, so nobody is told that it passes.
+        // It is not opened again, so no caller learns that it passes.
         let mut session = engine.session().expect("session");
         assert_eq!(session.set(b"late", b"v"), Err(Status::LogClosed));
         thread::sleep(Duration::from_millis(50));

@@ -77,7 +77,7 @@ fn an_engine_is_recovered_from_a_full_disk_and_is_read_only() {
     let number = durability.checkpoint().expect("asked");
     let refused = durability.await_checkpoint(number).unwrap_err();
     assert!(refused.to_string().contains("no space"), "{refused}");
-    // What the files have is durable, for whoever is told of all that there is.
+    // What the files have is durable, also for a reply that exposes all that there is.
     wait_until("durable", || durability.durable() + 1 >= new.now());
     disk.set_capacity(usize::MAX);
     wait_until("healed", || durability.state() == State::Writing);
@@ -128,8 +128,8 @@ fn an_engine_with_unwritten_rings_is_attached_again_on_a_full_disk() {
     assert_recovers(&disk, &before);
 }
 
-/// Batches that nobody is known to have flushed are written again at a start, for which the disk
-/// may have no space. Until then no synchronous client is told of what they have.
+/// Batches that are not known to be flushed are written again at a start, for which the disk
+/// may have no space. Until then no synchronous client sees what they have.
 #[test]
 fn what_may_never_have_been_flushed_is_not_called_durable() {
     for (is_kept, is_closed) in [(false, false), (true, false), (true, true)] {
@@ -177,7 +177,7 @@ fn what_was_flushed_is_durable_without_space_for_a_segment() {
     let engine = engine();
     let durability = start(&engine, &disk, quick());
     assert!(is_full(&durability));
-    // And nobody has written since: so all that there is.
+    // And there were no writes since: so all that there is.
     assert!(durability.durable() >= epoch);
     wait_until("all", || durability.durable() + 1 >= engine.now());
 }
@@ -279,7 +279,7 @@ fn await_spares(disk: &SimulatedDisk) {
     wait_until_steady(|| space(disk));
 }
 
-/// A checkpoint takes eight seconds for what nobody overwrites.
+/// A checkpoint takes eight seconds for what is not overwritten.
 fn with_slow_checkpoints(engine: &Engine, disk: &SimulatedDisk) -> Durability {
     let slow = Options {
         checkpoints: CheckpointOptions {

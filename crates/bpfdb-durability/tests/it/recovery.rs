@@ -1,4 +1,4 @@
-//! What recovery tells while it goes on, who does it, and that it can be stopped.
+//! What recovery reports while it goes on, which threads do it, and that it can be stopped.
 
 use crate::common;
 

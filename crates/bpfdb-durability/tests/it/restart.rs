@@ -198,7 +198,7 @@ fn room_is_given_up_after_the_flush() {
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(disk.count(Operation::Flush), flushes, "it waits");
     assert_eq!(given_up(&rings), before);
-    // Invariant 3: nobody is told that it is durable.
+    // Invariant 3: no client learns that it is durable.
     assert!(!engine.await_durable(engine.now(), Duration::from_millis(50)));
     disk.hold(false);
     settle(&engine, &durability);

@@ -141,7 +141,7 @@ fn what_is_too_old_or_too_much_is_given_up_while_the_engine_runs() {
     wait_until("less", || durability.retention_status().bytes <= most);
     let some = durability.retention_status();
     assert!(some.bytes > 0 && some.earliest.epoch > 0, "{some:?}");
-    // The last checkpoint gets so old that nobody needs what is before it.
+    // The last checkpoint gets so old that what is before it is not needed.
     durability.set_retention(RetentionOptions {
         time: Duration::from_millis(1),
         bytes: None,

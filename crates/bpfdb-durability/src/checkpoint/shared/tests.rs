@@ -71,7 +71,7 @@ fn await_install(shared: &Shared) {
 }
 
 /// A checkpoint waits until its end, 10, is durable. `before` the log's writer serves it then, and
-/// `after`. What its thread is told.
+/// `after`. What its thread gets.
 fn install(
     shared: &Shared,
     log: &mut LogWriter<SimulatedDisk>,
@@ -189,7 +189,7 @@ fn a_full_disk_does_not_take_what_one_slot_names() {
     assert_eq!(shared.retained_numbers(), [1]);
 }
 
-/// Segments that nobody needs could not be recycled, once: that is tried again where space is
+/// Segments that are not needed could not be recycled, once: that is tried again where space is
 /// lacking, and there is some then.
 #[test]
 fn what_could_not_be_recycled_gives_space_later() {
