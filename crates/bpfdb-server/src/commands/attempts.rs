@@ -12,7 +12,7 @@ use super::context::Context;
 pub(super) const STATEMENT: u32 = abi::BPFDB_COMMAND_TRIES;
 /// Attempts of a MULTI … EXEC from its beginning, with others served in between.
 pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
-/// How often it is looked whether somebody else has ended: by a MULTI … EXEC that is to be tried again
+/// How often it is looked whether another client has ended: by a MULTI … EXEC that is to be tried again
 /// for CLIENT PAUSE, or for another one that holds locks; by a script for a state of Lua.
 pub(crate) const PAUSED: Duration = Duration::from_millis(1);
 
@@ -43,7 +43,7 @@ fn again(status: Status) -> Option<(u32, Duration)> {
             abi::BPFDB_DAEMON_MEMORY_PAUSE,
         ),
         // Another processor holds a lock or the session, or reads a snapshot, for a moment.
-        // If a client does, it may do so for long, and this one is told.
+        // If a client does, it may do so for long, and this one gets CONFLICT.
         Status::Conflict | Status::VersionsFull | Status::SessionBusy => {
             (abi::BPFDB_DAEMON_TRIES, abi::BPFDB_DAEMON_PAUSE)
         }
@@ -59,7 +59,7 @@ const PROGRAM: (u32, Duration) = (
     Duration::from_micros(abi::BPFDB_DAEMON_PROGRAM_PAUSE as u64),
 );
 
-/// Of these attempts one looks at who is in the way.
+/// Of these attempts one looks at what is in the way.
 const LOOKS: u32 = 100;
 
 /// Counts the attempts of one command.

@@ -1,4 +1,4 @@
-//! What a client is told that met a lock: why, what to do, and whose lock it is.
+//! The error of a client that met a lock: why, what to do, and whose lock it is.
 
 use bpfdb::Status;
 

@@ -28,7 +28,7 @@ pub(crate) struct Context<'a> {
     pub(crate) job: Option<Box<dyn Job>>,
     /// When that is to go on, if not at once.
     pub(crate) rests_until: Option<Instant>,
-    /// Nobody else is served before it is done: there is nobody to wait for.
+    /// No other client is served before it is done: there is nothing to wait for.
     pub(crate) at_once: bool,
     /// EXEC executes it.
     pub(crate) is_of_block: bool,
@@ -42,8 +42,8 @@ impl Context<'_> {
         self.job = Some(Box::new(job));
     }
 
-    /// For a command that tells of others' data without naming keys: a synchronous client waits until
-    /// all of it is durable. Not while the log takes nothing: somebody must be able to see that.
+    /// For a command that exposes others' data without naming keys: a synchronous client waits until
+    /// all of it is durable. Not while the log takes nothing: an operator must be able to see that.
     pub(crate) fn tells_of_all(&mut self) {
         if self.instance.log.refusal().is_none() {
             self.connection.tells_of_all = true;
@@ -58,7 +58,7 @@ impl Context<'_> {
         refusal.flatten().map(String::into_bytes)
     }
 
-    /// The client is synchronous from now on, perhaps: what it was told before in its pipeline counts
+    /// The client is synchronous from now on, perhaps: replies before in its pipeline count
     /// too; unless that could be for ever.
     pub(crate) fn hold_own_replies(&mut self) {
         let is_sync = self.instance.is_sync(self.connection.durability);

@@ -40,7 +40,7 @@ pub(crate) struct Event {
     pub(crate) stored_key: Vec<u8>,
 }
 
-/// A command that was executed, and the events that it has told as yet.
+/// A command that was executed, and the events that it has published as yet.
 pub(crate) struct Told<'a> {
     pub(crate) arguments: &'a [Vec<u8>],
     /// In their order.
@@ -110,7 +110,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// One change, of which only `del` is told if it deletes.
+    /// One change, of which only `del` is published if it deletes.
     pub(crate) fn tell_stored(&mut self, change: &Change, name: &'static str) {
         match change {
             Change::Deleted { key } => self.tell_generic("del", key),

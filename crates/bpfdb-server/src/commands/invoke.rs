@@ -30,7 +30,7 @@ pub(crate) fn timed(
     (outcome, start.elapsed())
 }
 
-/// What a command has left to be done, while nobody else is served.
+/// What a command has left to be done, while no other client is served.
 fn all_steps(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     context.at_once = true;
     let mut outcome = Ok(());

@@ -49,7 +49,7 @@ pub(crate) trait Job: Debug {
         false
     }
 
-    /// Can it do nothing before somebody else has ended?
+    /// Can it do nothing before another client has ended?
     fn waits(&self) -> bool {
         false
     }

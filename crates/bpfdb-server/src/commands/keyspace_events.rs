@@ -165,7 +165,7 @@ fn stage_times(context: &mut Context<'_>, changes: &[Change]) {
     }
 }
 
-/// Is it a change of a client's key? Of those that were read in vain, is it one that the command tells of?
+/// Is it a change of a client's key? Of those that were read in vain, is it one that the command publishes?
 fn is_told(command: &Command, database: Database, arguments: &[Vec<u8>], change: &Change) -> bool {
     let key = match change {
         Change::Set { key, .. } | Change::Deleted { key } | Change::Event { key, .. } => {

@@ -17,15 +17,15 @@
 //! collection.rs   hashes, lists, sets and sorted sets, read and written
 //! large/          those of many elements, in pages
 //! scanning.rs     SCAN of keys and of collections
-//! picking.rs      elements picked by chance
+//! picking.rs      elements picked at random
 //! chance.rs       random choice
 //! attempts.rs     how often something is tried again
 //! time_slice.rs   how long one connection is served before others
 //! monitor.rs      what others are shown of a request
 //! blocking.rs     commands that wait for keys
-//! conflict.rs     what a client is told that met a lock
+//! conflict.rs     the error of a client that met a lock
 //! arguments.rs    what arguments mean
-//! pop_arguments.rs   what LMPOP and ZMPOP are told
+//! pop_arguments.rs   arguments of LMPOP and ZMPOP
 //! expiry.rs       when a value expires
 //! syntax.rs       how a definition writes down its arguments
 //! help.rs         the replies to HELP

@@ -1,4 +1,4 @@
-//! Elements of a collection that are picked by chance: HRANDFIELD and SRANDMEMBER.
+//! Elements of a collection that are picked at random: HRANDFIELD and SRANDMEMBER.
 
 use std::collections::HashSet;
 

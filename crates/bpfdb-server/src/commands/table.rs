@@ -36,7 +36,7 @@ pub(super) static COMMANDS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
     all
 });
 
-/// What is in it is ours: nobody can fill it with names that collide.
+/// What is in it is ours: no client can fill it with names that collide.
 static BY_NAME: LazyLock<FxHashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
     COMMANDS
         .iter()

@@ -29,7 +29,7 @@ impl TimeSlice {
         self.has_room_at(Instant::now(), replies)
     }
 
-    /// The same for who knows the time.
+    /// The same for a caller that knows the time.
     pub(crate) fn has_room_at(self, now: Instant, replies: usize) -> bool {
         replies < OUTPUT_MAX && now < self.end
     }

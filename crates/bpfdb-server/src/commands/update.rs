@@ -179,7 +179,7 @@ fn commit_noted(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome
 }
 
 /// The value stays, and the time at which it expires becomes what `work` says when
-/// it is told the time of before: that of a value there is, no time at all included.
+/// it gets the time of before: that of a value there is, no time at all included.
 /// A large value is not copied.
 pub(super) fn retime<T>(
     session: &mut Session,

@@ -78,7 +78,7 @@ pub(crate) struct ConnectionInfo {
     /// Something that was executed since replies were held back last was for a synchronous
     /// client, be it none any more: its replies wait.
     pub(crate) was_sync: bool,
-    /// A command is executed that tells of keys which it does not name.
+    /// A command is executed that exposes keys which it does not name.
     pub(crate) tells_of_all: bool,
     /// What it has subscribed to.
     pub(crate) subscribed: Subscribed,
@@ -86,7 +86,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) mail: Mail,
     /// Keys that it has written in the transaction that is open, if a client waited for any key then.
     pub(crate) written: WrittenKeys,
-    /// The reply to the request tells of subscriptions: no reply to CLIENT REPLY OFF, but a push.
+    /// The reply to the request is about subscriptions: no reply to CLIENT REPLY OFF, but a push.
     pub(crate) is_pushed: bool,
     /// It is shown every request: MONITOR.
     pub(crate) is_monitor: bool,
@@ -113,7 +113,7 @@ pub(crate) struct ConnectionInfo {
 /// What was under way at one moment, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Of requests that nobody has answered.
+    /// Of requests that are not answered.
     pub(crate) requests: usize,
     /// Of replies that were not sent.
     pub(crate) replies: usize,
@@ -201,7 +201,7 @@ impl ConnectionInfo {
         self.durability = None;
     }
 
-    /// What it is told next must be durable up to this timestamp.
+    /// What it is replied next must be durable up to this timestamp.
     pub(crate) fn hold_until(&mut self, timestamp: u64) {
         self.hold = self.hold.max(timestamp);
     }

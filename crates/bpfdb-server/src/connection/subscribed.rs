@@ -201,7 +201,7 @@ impl Mail {
         self.shrink();
     }
 
-    /// The changes of the command, which has ended; those that were rolled back are told to one that has failed.
+    /// The changes of the command, which has ended; those that were rolled back go to one that has failed.
     pub(crate) fn take_changes(&mut self, has_failed: bool) -> Vec<Change> {
         let Some(waiting) = &mut self.0 else {
             return Vec::new();

@@ -63,7 +63,7 @@ impl ConnectionTable {
         self.slots.iter_mut().flatten()
     }
 
-    /// Has whoever has this index closed after this round of service. Its stream ends at
+    /// Has the connection of this index closed after this round of service. Its stream ends at
     /// once: the kernel answers nothing any more.
     pub(crate) fn close_later(&mut self, index: u32, cookie: u64) {
         if let Some(connection) = self.get(index)

@@ -46,7 +46,7 @@ struct Shared {
     gone: GoneKeys,
     /// Rung when there are the first ones of these.
     bell: Bell,
-    /// Heads of large collections were evicted, perhaps, since the collector was told.
+    /// Heads of large collections were evicted, perhaps, since the collector was woken.
     collections: AtomicBool,
 }
 
@@ -180,7 +180,7 @@ impl Drop for Evictor {
             // A panic there was already reported by its hook.
             let _ = thread.join();
         }
-        // The engine may outlive this process, and nobody evicts then.
+        // The engine may outlive this process, and there is no eviction then.
         if let Err(error) = self.set_rules(Rules::default()) {
             tracing::warn!(%error, "the engine still waits for eviction");
         }

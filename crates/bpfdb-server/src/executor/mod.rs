@@ -122,7 +122,7 @@ impl Executor {
         let mut received = None;
         loop {
             let more = self.execute(connection, server, slice);
-            // Before anything is received nobody knows what is on its way.
+            // Before anything is received it is not known what is on its way.
             if received.is_some() {
                 connection.update_patience(server.kernel);
             }
@@ -259,7 +259,7 @@ impl Executor {
         done
     }
 
-    /// What a synchronous client is told must be durable first, also if it has ceased to be
+    /// What a reply to a synchronous client exposes must be durable first, also if it has ceased to be
     /// one meanwhile.
     fn hold(&self, connection: &mut Connection, server: &ServeContext<'_>) {
         let info = &mut connection.info;
@@ -462,7 +462,7 @@ impl Executor {
         self.running.as_ref().is_some_and(Running::is_blocked)
     }
 
-    /// Has it work that waits for nobody? Not for the client to read either: others
+    /// Has it work that waits for nothing? Not for the client to read either: others
     /// may wait for the end of it.
     pub(crate) fn is_busy(&self) -> bool {
         self.running.as_ref().is_some_and(Running::is_busy)
@@ -516,7 +516,7 @@ fn close_if_told(connection: &mut Connection) {
     }
 }
 
-/// A stranger may say little before it has said who it is.
+/// A client may send little before it has authenticated.
 fn limits(connection: &ConnectionInfo, instance: &Instance) -> Limits {
     if !instance.admits(connection) {
         return Limits::UNKNOWN_CLIENT;

@@ -52,7 +52,7 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
     None
 }
 
-/// Part of a request of HTTP that is no command? A page in somebody's browser can have it
+/// Part of a request of HTTP that is no command? A page in a browser can have it
 /// send such requests here, with commands in its body; as in Redis, the connection is
 /// closed before they are looked at.
 fn is_http(request: &Request) -> bool {
@@ -84,7 +84,7 @@ pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, start: usize
 }
 
 /// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
-/// once, and somebody must be able to end the pause.
+/// once, and a client must be able to end the pause.
 pub(crate) fn is_paused(context: &mut Context<'_>, request: &Request) -> bool {
     if !context.instance.pause.is_on() {
         return false;
@@ -99,7 +99,7 @@ pub(crate) fn is_paused(context: &mut Context<'_>, request: &Request) -> bool {
                 && (command.announces || command.writes(context, arguments))))
 }
 
-/// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has. What tells of subscriptions is none.
+/// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has. What is said about subscriptions is none.
 fn hold_back(context: &mut Context<'_>, start: usize) {
     let mode = &mut context.connection.replies;
     let silent = *mode != ReplyMode::On;

@@ -7,7 +7,7 @@ use bpfdb_durability::{CheckpointStatus, Durability, RetentionOptions, State};
 use crate::io::bell::Bell;
 use crate::settings::Loaded;
 
-/// The reply to who asks for what only a log can give.
+/// The reply to a request for what only a log can give.
 pub(crate) const NO_LOG: &str =
     "ERR nothing is durable here: the server was started with appendonly no";
 
@@ -19,7 +19,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// `bell` is rung when something has become durable that somebody waits for, and when
+    /// `bell` is rung when something has become durable that a client waits for, and when
     /// the state of the log is another one.
     pub(crate) fn new(
         durability: Option<Arc<Durability>>,
@@ -55,14 +55,14 @@ impl Log {
         self.durability.as_deref()
     }
 
-    /// All commits with a timestamp up to this are durable; without a log nobody waits.
+    /// All commits with a timestamp up to this are durable; without a log there is nothing to wait for.
     pub(crate) fn durable(&self) -> u64 {
         self.durability
             .as_ref()
             .map_or(u64::MAX, |durability| durability.durable())
     }
 
-    /// Has everything up to this timestamp become durable soon, for so many who wait.
+    /// Has everything up to this timestamp become durable soon, for so many waiters.
     pub(crate) fn want(&self, timestamp: u64, waiters: u32) {
         if let Some(durability) = &self.durability {
             durability.want(timestamp, waiters);

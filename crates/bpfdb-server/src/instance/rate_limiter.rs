@@ -1,8 +1,8 @@
-//! Bounds how often a message is logged that somebody else can provoke.
+//! Bounds how often a message is logged that a client can provoke.
 
 use std::time::{Duration, Instant};
 
-/// For messages that somebody else could make us write without end.
+/// For messages that a client could have the server write without end.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter {
     last: Option<Instant>,

@@ -23,7 +23,7 @@ impl Users {
         }
     }
 
-    /// Must a client say who it is before it may do anything else?
+    /// Must a client authenticate before it may do anything else?
     pub(crate) fn must_authenticate(&self) -> bool {
         self.password.is_some()
     }

@@ -17,7 +17,7 @@ pub(crate) enum Source {
     Stop,
     /// Something has become durable.
     Log,
-    /// Index, and a serial number that tells it from others with this index:
+    /// Index, and a serial number that distinguishes it from others with this index:
     /// an event may come for one that was closed in the same round.
     Connection(u32, u32),
 }
@@ -51,8 +51,8 @@ impl Source {
     }
 }
 
-/// What a connection waits for. That it failed is always told; once only, if it waits for nothing: epoll
-/// would say it again and again to whoever has a use for the connection yet.
+/// What a connection waits for. That it failed is always reported; once only, if it waits for nothing: epoll
+/// would say it again and again, while the connection is still in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) readable: bool,

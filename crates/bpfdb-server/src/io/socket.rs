@@ -27,7 +27,7 @@ pub(crate) fn bound(address: SocketAddr) -> Result<TcpListener> {
 
     setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(system("set up the listener"))?;
     // Inherited by connections; a fixed size, so that programs know how much
-    // they may send (BPFDB_SEND_BUFFER). The kernel doubles what it is told.
+    // they may send (BPFDB_SEND_BUFFER). The kernel doubles what it gets.
     let half = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 2;
     setsockopt(&fd, sockopt::SndBufForce, &half).map_err(system("set the send buffer"))?;
     // Else net.ipv4.tcp_notsent_lowat, if it is set, has TCP refuse a part of what they send.
@@ -93,7 +93,7 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<OwnedFd>> {
         )
     };
     if fd >= 0 {
-        // SAFETY: a new descriptor that nobody else knows.
+        // SAFETY: a new descriptor that is not shared.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
         return Ok(Some(fd));

@@ -84,7 +84,7 @@ fn unconnected() -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Unix, SockType::Stream, flags, None)?)
 }
 
-/// The file of a server that was killed: a socket that nobody listens on.
+/// The file of a server that was killed: a socket without a listener.
 fn remove_left_over(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && is_refused(path)? {
@@ -93,7 +93,7 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Does nobody listen there? A server that is stopped, and whose backlog is full, is somebody.
+/// Is there no listener? A server that is stopped, and whose backlog is full, is one.
 fn is_refused(path: &Path) -> io::Result<bool> {
     let connected = connect(unconnected()?.as_raw_fd(), &UnixAddr::new(path)?);
     Ok(connected == Err(Errno::ECONNREFUSED))

@@ -92,7 +92,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// Cgroups of servers that were killed: nobody else removes them.
+/// Cgroups of servers that were killed: nothing else removes them.
 fn remove_left_over(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -109,7 +109,7 @@ fn remove_left_over(parent: &Path) {
     }
 }
 
-/// Locks a cgroup's folder. `None`: somebody has taken it for a left-over one, and removes it.
+/// Locks a cgroup's folder. `None`: another server has taken it for a left-over one, and removes it.
 fn own(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;

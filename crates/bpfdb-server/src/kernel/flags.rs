@@ -1,4 +1,4 @@
-//! What the daemon tells the programs about all connections.
+//! What the daemon sets for the programs, for all connections.
 
 use std::cell::Cell;
 
@@ -42,7 +42,7 @@ impl KernelFlags {
         self.set(&self.plain, plain)
     }
 
-    /// An error: the kernel does what it was told before.
+    /// An error: the kernel goes on as before.
     fn set(&self, flag: &Cell<bool>, says: bool) -> Result<()> {
         let before = flag.replace(says);
         self.write().inspect_err(|_| flag.set(before))

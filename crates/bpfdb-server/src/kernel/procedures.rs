@@ -139,7 +139,7 @@ impl KernelProcedures {
         self.free_numbers.append(&mut self.retired_numbers);
     }
 
-    /// Whoever runs the program ends; nobody enters it any more. Its slot stays empty until
+    /// Runs of the program end, and none begins any more. Its slot stays empty until
     /// [`KernelProcedures::reuse`].
     pub(crate) fn remove_program(&mut self, slot: u32) {
         if let Err(error) = self.programs.delete(&slot.to_ne_bytes()) {

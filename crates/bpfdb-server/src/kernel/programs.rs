@@ -230,7 +230,7 @@ fn descriptor(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: a new descriptor that nobody else knows.
+    // SAFETY: a new descriptor that is not shared.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -241,7 +241,7 @@ fn duplicate(fd: BorrowedFd<'_>, least: i32) -> Result<OwnedFd> {
     if new < 0 {
         return Err(system("keep the link")(std::io::Error::last_os_error()));
     }
-    // SAFETY: a new descriptor that nobody else knows.
+    // SAFETY: a new descriptor that is not shared.
     Ok(unsafe { OwnedFd::from_raw_fd(new) })
 }
 
@@ -329,7 +329,7 @@ fn attach(front_end: FrontEnd, object: &Object, cgroup: &Cgroup) -> Result<Link>
     attach_cgroup(object, &front_end.program("accept"), cgroup.fd())
 }
 
-/// What finds the clients of this machine, and tells how they read.
+/// What finds the clients of this machine, and finds how they read.
 struct Local {
     clients: Link,
     _reading: [Link; 2],

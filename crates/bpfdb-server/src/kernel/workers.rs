@@ -94,7 +94,7 @@ impl Workers {
 
     fn restore(&mut self) {
         for (thread, own) in std::mem::take(&mut self.changed) {
-            // Else somebody else has changed it since.
+            // Else it has been changed since.
             if is_worker(thread) && nice_of(thread) == self.nice {
                 // It may have ended meanwhile.
                 let _ = set_nice(thread, own);
@@ -110,7 +110,7 @@ impl Drop for Workers {
 }
 
 /// Is this a worker of the kernel? In a namespace of processes that does not show them the
-/// number may be that of anybody.
+/// number may be that of any thread.
 fn is_worker(thread: u32) -> bool {
     fs::read_to_string(format!("/proc/{thread}/stat")).is_ok_and(|stat| stat_is_of_worker(&stat))
 }

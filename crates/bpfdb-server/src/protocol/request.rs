@@ -35,7 +35,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Before a client has said who it is; as in Redis.
+    /// Before a client has authenticated; as in Redis.
     pub(crate) const UNKNOWN_CLIENT: Self = Self {
         words: 10,
         bulk: 16 * 1024,

@@ -10,9 +10,9 @@ use bpfdb_lua::{Answer, Call, Flags, Limits, Random, Sha1, Step, Vm};
 use rustc_hash::FxHashMap;
 
 /// Bytes of all scripts together, with what is kept beside each. Then all are forgotten, as after
-/// SCRIPT FLUSH: clients are told NOSCRIPT, and send theirs again.
+/// SCRIPT FLUSH: clients get NOSCRIPT, and send theirs again.
 const TEXTS_MAX: usize = 256 << 20;
-/// Bytes of a script, or a library. A script is compiled at once, while nobody else is served: in up to
+/// Bytes of a script, or a library. A script is compiled at once, while no other client is served: in up to
 /// 50 ms, and one that takes more than 250 ms is refused.
 pub(crate) const TEXT_MAX: usize = 1 << 20;
 /// Calls that may be on their way. Each may take the memory of [`Limits::memory`].

@@ -1,5 +1,5 @@
 //! The configuration file: TOML, one key for each setting, comments wherever
-//! somebody wants them. CONFIG REWRITE changes values and leaves the rest of the
+//! they are wanted. CONFIG REWRITE changes values and leaves the rest of the
 //! file as it is.
 
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ pub enum FileError {
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     path: PathBuf,
-    /// Settings that nobody has changed, though the server has another value.
+    /// Settings that were not changed, though the server has another value.
     left: Vec<&'static str>,
 }
 
@@ -127,7 +127,7 @@ impl ConfigFile {
         });
         let renamed = written.and_then(|()| fs::rename(&new, &self.path));
         if renamed.is_err() {
-            // It may not be there; what is told is the first error.
+            // It may not be there; what is reported is the first error.
             let _ = fs::remove_file(&new);
         }
         renamed

@@ -121,7 +121,7 @@ impl Value for IpAddr {
     const HINT: &'static str = "ADDRESS";
 
     /// Of a name, such as localhost, the first IPv4 address, for which clients
-    /// ask that are told nothing; else the first.
+    /// ask and get nothing; else the first.
     fn parse(text: &str) -> Result<Self, String> {
         if let Ok(address) = text.parse() {
             return Ok(address);
@@ -505,7 +505,7 @@ words! {
 
 impl AppendFsync {
     /// Both words other than `always` mean the same here: the log is flushed as often as the
-    /// disk allows, whoever waits for it.
+    /// disk allows, for all that wait for it.
     pub fn durability(self) -> Durability {
         match self {
             Self::Always => Durability::Sync,

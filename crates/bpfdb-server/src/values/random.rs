@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// From a seed by chance.
+    /// From a random seed.
     pub(crate) fn new() -> Self {
         Self(RandomState::new().hash_one(0))
     }

@@ -326,7 +326,7 @@ fn a_conflict_rolls_back() {
         let said = transact(&mut a, &["SET mine 1", "SET held mine"]);
         assert!(said.starts_with("-CONFLICT "), "{said}");
     }
-    // Somebody who only reads sees what was committed.
+    // A client that only reads sees what was committed.
     assert_eq!(
         transact(&mut a, &["GET held", "GET mine"]),
         "*2\r\n$-1\r\n$-1\r\n"

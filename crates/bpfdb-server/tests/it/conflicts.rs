@@ -1,4 +1,4 @@
-//! CONFLICT says why, and LOCKS says who.
+//! CONFLICT has a reason, and LOCKS shows the holders.
 
 use bpfdb_tests::server as common;
 
@@ -19,7 +19,7 @@ fn counted(server: &TestServer) -> [u64; ConflictCause::ALL.len() + 1] {
     server.engine.counters().expect("counters").conflicts
 }
 
-/// Replies that INFO has counted, by both who answer.
+/// Replies that INFO has counted, by kernel and daemon.
 fn replies(client: &mut Client, cause: ConflictCause) -> u64 {
     let field = format!("bpfdb_conflict_replies_{}:", cause.name());
     let info = client.say("INFO bpfdb");

@@ -147,7 +147,7 @@ fn go_first() {
 }
 
 /// All of a long argument may come before the kernel's worker has the processor, and looks
-/// at the first byte of it. What was short before it tells nothing.
+/// at the first byte of it. What was short before it says nothing about it.
 #[test]
 fn a_long_argument_that_nobody_has_looked_at() {
     const LEN: usize = 150 << 20;
@@ -263,7 +263,7 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
     let engine = bpfdb::Engine::create(&bpfdb::Options::default()).expect("an engine");
     let folder = namespace::files().pins.join("engine");
     engine.pin(&folder).expect("pinned");
-    // The server owns it: whoever else is there is attached.
+    // The server owns it: all other processes are attached.
     drop(engine);
     let engine = bpfdb::Engine::attach(&folder).expect("a pinned engine");
     let refused = Server::start(&engine, &Options::at(([127, 0, 0, 1], 0).into()))

@@ -1,4 +1,4 @@
-//! What clients are told of while the disk is slow, full, or fails: the modes of durability.
+//! What replies expose while the disk is slow, full, or fails: the modes of durability.
 
 use bpfdb_tests::process::alone_in_a_process;
 use bpfdb_tests::server as common;
@@ -40,7 +40,7 @@ impl Write for Logged {
     }
 }
 
-/// Before a server starts whose log somebody wants to read.
+/// Before a server starts whose log the test wants to read.
 fn keep_what_is_logged() {
     static KEPT: Once = Once::new();
     KEPT.call_once(|| {
@@ -61,7 +61,7 @@ fn has_logged(parts: &[&str]) {
     assert!(logged.lines().any(is_it), "{parts:?}: {logged}");
 }
 
-/// A client that is told only what is durable.
+/// A synchronous client.
 fn sync(server: &TestServer) -> Client {
     let mut client = server.client();
     assert_eq!(client.say("CLIENT DURABILITY SYNC"), "+OK\r\n");
@@ -116,7 +116,7 @@ fn a_script_that_writes_too_much_for_the_log_leaves_nothing() {
     }
 }
 
-/// Not one for each: those who wait are told together.
+/// Not one for each: all that wait are notified together.
 #[test]
 fn many_synchronous_clients_share_a_flush() {
     const CLIENTS: usize = 30;
@@ -140,7 +140,7 @@ fn many_synchronous_clients_share_a_flush() {
         for client in &mut clients {
             assert_eq!(show(&client.reply()), show(b"+OK\r\n"));
         }
-        // One for those who came first, and one for all others, who waited for it.
+        // One for those that came first, and one for all others, which waited for it.
         let needed = flushes() - before;
         assert!((1..=4).contains(&needed), "{needed} flushes for {CLIENTS}");
     }
@@ -179,7 +179,7 @@ fn a_synchronous_client_sees_nothing_that_is_not_durable() {
     for (reader, (command, _)) in readers.iter_mut().zip(reads) {
         send(reader, command);
     }
-    // What has been durable for long is told at once, and that there is nothing.
+    // What has been durable for long is replied at once, and that there is nothing.
     assert_eq!(settled.say("GET old"), "$1\r\n1\r\n");
     assert_eq!(settled.say("GET never"), "$-1\r\n");
     thread::sleep(WHILE);
@@ -240,7 +240,7 @@ fn waitaof_tells_the_truth() {
     assert_eq!(client.say("SET a 1"), "+OK\r\n");
     assert_eq!(client.say("WAITAOF 1 0 50"), "*2\r\n:0\r\n:0\r\n");
     assert_eq!(client.say("WAITAOF 0 0 0"), "*2\r\n:0\r\n:0\r\n");
-    // Nor does anybody wait with locks.
+    // Nor does a client wait with locks.
     assert_eq!(client.say("MULTI"), "+OK\r\n");
     for queued in ["SET locked 1", "WAITAOF 1 0 0"] {
         assert_eq!(client.say(queued), "+QUEUED\r\n");
@@ -501,7 +501,7 @@ fn without_a_log_nobody_is_promised_anything() {
     );
 }
 
-/// What a client is told must outlive the server from the first reply on, and the kernel replies as
+/// What a client is replied must outlive the server from the first reply on, and the kernel replies as
 /// soon as there is a connection: so the data is pinned before that.
 #[test]
 fn nobody_connects_before_the_data_is_pinned() {

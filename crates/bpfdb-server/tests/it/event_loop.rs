@@ -73,7 +73,7 @@ fn served_beside(client: &mut Client, other: &mut Client) -> (usize, Vec<u8>) {
     unreachable!("without end")
 }
 
-/// Each of them is tried for a millisecond, and all together keep nobody waiting.
+/// Each of them is tried for a millisecond, and all together keep no client waiting.
 #[test]
 fn conflicts_of_many_delay_nobody_else() {
     const CLIENTS: usize = 32;
@@ -267,7 +267,7 @@ fn info_is_quick_while_many_keys_expire() {
     // Its clock is stopped, so it is no other test's.
     let server = TestServer::start(&options(512 << 20));
     let mut client = server.client();
-    // While the clock stands still nobody else clears away.
+    // While the clock stands still nothing else clears away.
     let now = server.engine.now_ms();
     server.engine.stop_clock(now);
     for start in (0..KEYS).step_by(1000) {

@@ -83,7 +83,7 @@ fn fill(client: &mut Client, other: &mut Client) -> usize {
                 assert_eq!(show(reply), show(b"+OK\r\n"));
                 break;
             }
-            // Not only in the way of somebody who leaves at once.
+            // Not only in the way of a client that leaves at once.
             if refusals(other) >= before + 10 {
                 return number;
             }
@@ -167,7 +167,7 @@ fn a_write_succeeds_if_room_comes_in_time() {
 
 // ---- Many clients ------------------------------------------------------------------
 
-/// What clients were told.
+/// What clients were replied.
 #[derive(Default)]
 struct Told {
     /// Keys with their values.
@@ -343,7 +343,7 @@ fn many_clients(local_clients: LocalClients) {
     let load = Load::default();
     thread::scope(|scope| {
         let load = &load;
-        // Also if one of them panics, so that nobody waits for ever.
+        // Also if one of them panics, so that no thread waits for ever.
         let spawn = |work: Box<dyn FnOnce() + Send>| {
             scope.spawn(move || {
                 let _end = AtEnd::of(&load.stop);

@@ -1,4 +1,4 @@
-//! Values longer than a slot of the engine: as in Redis, whoever answers.
+//! Values longer than a slot of the engine: as in Redis, from kernel and daemon.
 
 use bpfdb_tests::server as common;
 
@@ -24,7 +24,7 @@ fn options() -> bpfdb::Options {
     }
 }
 
-/// Slots in use, when what nobody holds has been given back.
+/// Slots in use, when what has no holder has been given back.
 fn slots(server: &TestServer) -> u64 {
     let now = || {
         server.engine.sweep().expect("sweep");
@@ -66,7 +66,7 @@ impl Both {
         reply
     }
 
-    /// TTL of a key. They were told at different moments when it expires.
+    /// TTL of a key. The two were read at different moments.
     fn time_left(&mut self, key: &str) {
         let seconds = |client: &mut Client| -> i64 {
             let reply = client.say(&format!("TTL {key}"));
@@ -275,7 +275,7 @@ fn the_kernel_meets_them() {
     assert_eq!(slots(&server), before);
 }
 
-/// A value grows beyond a slot and shrinks again, by whoever answers.
+/// A value grows beyond a slot and shrinks again, in kernel and daemon.
 #[test]
 fn values_cross_the_limit_of_a_slot() {
     let server = TestServer::lent(&options(), Settings::default());
@@ -359,7 +359,7 @@ fn memory_comes_back_when_they_expire() {
 }
 
 /// Clients that begin long requests or do not read long replies take the server no
-/// more memory than it is told, and others do not notice.
+/// more memory than it is allowed, and others do not notice.
 #[test]
 fn memory_of_the_server_is_bounded() {
     const BUDGET: u64 = 32;

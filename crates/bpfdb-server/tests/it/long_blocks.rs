@@ -67,7 +67,7 @@ fn others_are_served_meanwhile() {
     let (mut a, mut b) = (server.client(), server.client());
     b.say("LASTSAVE");
     queue(&mut a, COMMANDS);
-    // What a busy machine makes anybody wait.
+    // How long a busy machine makes a client wait.
     let mut looks = 0;
     let quiet = waits(&mut b, || {
         looks += 1;
@@ -91,7 +91,7 @@ fn others_are_served_meanwhile() {
     assert!(most < (time / 4).max(patience), "{most:?} of {time:?}");
 }
 
-/// Nobody sees a part of it; who needs a key of it, in user space, gets it afterwards.
+/// No client sees a part of it; one that needs a key of it, in user space, gets it afterwards.
 #[test]
 fn it_is_one_transaction() {
     let server = server();
@@ -124,7 +124,7 @@ fn it_is_one_transaction() {
     assert!(replies[1] == result(COMMANDS / 4, first + 1));
 }
 
-/// One that waits for the end of it is not told of a conflict.
+/// One that waits for the end of it gets no CONFLICT.
 #[test]
 fn commands_wait_for_the_end() {
     let server = server();

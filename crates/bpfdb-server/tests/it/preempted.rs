@@ -1,6 +1,6 @@
 //! A client of low priority that loses the processor in the middle of its own
 //! send(), where its requests are executed. On a kernel with preemption that may be
-//! anywhere but in a latched section: nobody else may notice.
+//! anywhere but in a latched section: no other client may notice.
 
 use bpfdb_tests::server as common;
 
@@ -14,7 +14,7 @@ use common::{AtEnd, Client, TestServer, cgroup, request, show, wait_until};
 
 /// Of the test itself.
 const RUN: Duration = Duration::from_secs(15);
-/// How long whoever was preempted waits until it runs again.
+/// How long a preempted client waits until it runs again.
 const OFF: Duration = Duration::from_millis(200);
 /// How long it runs before, at most.
 const ON: Duration = Duration::from_millis(1);
@@ -59,7 +59,7 @@ fn local_client(server: &TestServer) -> Client {
 
 /// This thread runs on one processor only.
 fn stay_on(processor: usize) {
-    // SAFETY: a set of processors is plain memory, and as long as told.
+    // SAFETY: a set of processors is plain memory, and as long as given.
     let status = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
@@ -81,7 +81,7 @@ fn give_way() {
     }
 }
 
-/// Takes the processor from whoever gives way, again and again.
+/// Takes the processor from a client that gives way, again and again.
 fn take_turns(end: &AtomicBool) {
     while !end.load(Ordering::Relaxed) {
         thread::sleep(ON);
@@ -92,8 +92,8 @@ fn take_turns(end: &AtomicBool) {
     }
 }
 
-/// Of one key each, and no transactions: who is preempted in the middle of INCR holds
-/// the lock of its key, which is no latch, and others are told CONFLICT.
+/// Of one key each, and no transactions: a client that is preempted in the middle of INCR holds
+/// the lock of its key, which is no latch, and others get CONFLICT.
 fn requests() -> Vec<Vec<u8>> {
     HOT.iter()
         .flat_map(|&key| {
@@ -156,7 +156,7 @@ fn one_by_one(mut client: Client, end: &AtomicBool) -> Met {
     met
 }
 
-/// Two processors: one for those who have time, one for the client that has none.
+/// Two processors: one for those that have time, one for the client that has none.
 #[test]
 #[ignore = "for a kernel with preemption: make vm-preempt"]
 fn who_is_preempted_holds_up_nobody() {

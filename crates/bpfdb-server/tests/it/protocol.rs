@@ -1,4 +1,4 @@
-//! Malformed requests and inline commands: Redis's words, and who stays.
+//! Malformed requests and inline commands: Redis's words, and which connection stays.
 
 use bpfdb_tests::server as common;
 

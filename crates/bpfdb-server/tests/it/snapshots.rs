@@ -40,7 +40,7 @@ fn start(local: bool, memory: u64) -> Lent {
 
 // ---- A long value beside a writer --------------------------------------------------
 
-/// Short values are written faster than anybody copies a long one: so many in one message
+/// Short values are written faster than a client copies a long one: so many in one message
 /// that a reader which must begin anew for each write would not come to an end.
 const BURST: usize = 4096;
 
@@ -236,7 +236,7 @@ fn an_old_snapshot_ends_for_memory() {
 // ---- All versions of one key ---------------------------------------------------------
 
 /// As many snapshots as the engine keeps versions, with a write after each: what the last
-/// write was told.
+/// write was replied.
 fn fill_versions(server: &TestServer, writer: &mut Client, values: &str) -> (Vec<Client>, String) {
     let mut last = String::new();
     let readers = (0..bpfdb::Options::default().versions)

@@ -66,7 +66,7 @@ fn nothing_is_lost_between_reading_and_writing() {
     assert_eq!(client.say("BITCOUNT bits"), format!(":{all}\r\n"));
     let bytes = "x".repeat(all);
     assert_eq!(client.say("GET bytes"), format!("${all}\r\n{bytes}\r\n"));
-    // Each token was somebody's once, and the last one is still there.
+    // Each token belonged to a client once, and the last one is still there.
     let mut tokens: Vec<String> = seen;
     tokens.push(client.say("GETDEL token"));
     tokens.sort();

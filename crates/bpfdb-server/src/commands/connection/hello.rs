@@ -1,4 +1,4 @@
-//! HELLO: which protocol, and who the client is.
+//! HELLO: the protocol, and the client's password and name.
 
 use super::super::arguments::is;
 use super::super::prelude::*;
@@ -42,7 +42,7 @@ struct Hello<'a> {
 }
 
 impl<'a> Hello<'a> {
-    /// The first mistake is told, a wrong password among them; nothing is done yet.
+    /// The first mistake is replied, a wrong password among them; nothing is done yet.
     fn parse(context: &mut Context<'_>, arguments: &'a [Vec<u8>]) -> Result<Self, Failure> {
         let mut hello = Self::default();
         let Some((version, mut rest)) = arguments.split_first() else {

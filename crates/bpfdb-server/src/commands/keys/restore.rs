@@ -80,7 +80,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, payload) = (&arguments[0], &arguments[2]);
     let options = Options::parse(&arguments[3..])?;
     let now = context.engine.now_ms();
-    // Once, and while nothing is locked; as in Redis, other faults are told first.
+    // Once, and while nothing is locked; as in Redis, other errors are replied first.
     let decoded = dump::decode(payload).map_err(failure);
     atomically(context.session, Kind::Write, |session| {
         let old = session.head_for_update(key)?;

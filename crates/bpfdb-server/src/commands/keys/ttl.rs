@@ -29,7 +29,7 @@ pub(super) fn seconds(milliseconds: u64) -> u64 {
     milliseconds.saturating_add(500) / 1000
 }
 
-/// Replies with what is to be told of the time at which a value expires.
+/// Replies with the time at which a value expires, in the command's form.
 pub(super) fn tell(
     context: &mut Context<'_>,
     key: &[u8],

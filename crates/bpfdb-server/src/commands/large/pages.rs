@@ -25,7 +25,7 @@ pub(super) fn anchor(identity: u64) -> [u8; 24] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Access {
     Shared,
-    /// No lock that is shared with others becomes exclusive: who may write begins with that.
+    /// No lock that is shared with others becomes exclusive: what may write begins with that.
     Exclusive,
 }
 

@@ -37,7 +37,7 @@ pub(in super::super) fn store(
 }
 
 /// The same for pages that are too many for a transaction, and for its part of the log: others have committed them
-/// before. That nobody collects them is seen to by the lock of the anchor, which the transaction takes.
+/// before. They are kept from collection by the lock of the anchor, which the transaction takes.
 fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Result<Head, Failure> {
     let stored = session.database().stored(key).into_owned();
     let mut pages = PagesApart::new(session)?;

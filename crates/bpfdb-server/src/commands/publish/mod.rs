@@ -55,7 +55,7 @@ pub(super) static COMMANDS: &[&Command] = &[
 const SUBSCRIBES: &[Flag] = &[Flag::Pubsub, Flag::NoScript, Flag::Loading, Flag::Stale];
 /// Of what publishes.
 const PUBLISHES: &[Flag] = &[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast];
-/// Of what tells of subscriptions.
+/// Of replies about subscriptions.
 const TELLS: &[Flag] = &[Flag::Pubsub, Flag::Loading, Flag::Stale];
 
 /// A name of a shard's channel, or several.

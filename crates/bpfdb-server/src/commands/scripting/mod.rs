@@ -47,7 +47,7 @@ const READS: &[Flag] = &[
     Flag::MovableKeys,
 ];
 
-/// The keys of such a command: what becomes of them nobody knows.
+/// The keys of such a command: what becomes of them is not known.
 const KEYS: Keys = Keys::counted_at(2, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update]);
 const KEYS_READ: Keys = Keys::counted_at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]);
 

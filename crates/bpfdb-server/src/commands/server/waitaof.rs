@@ -10,7 +10,7 @@ use crate::instance::log::NO_LOG;
 
 /// Between two looks at what is durable, at first: a flush takes about as long.
 const PAUSE: Duration = Duration::from_micros(100);
-/// And at most: on a disk that does not answer, many who wait must not keep the loop busy.
+/// And at most: on a disk that does not answer, many waiting clients must not keep the loop busy.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// In between, this part of the time that was waited already.
 const PAUSE_PART: u32 = 8;
@@ -93,7 +93,7 @@ impl Job for Waiting {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
         let log = &context.instance.log;
         let is_durable = log.is_there() && log.durable() >= self.until;
-        // In a transaction nobody waits, as in Redis: it has locks.
+        // In a transaction it does not wait, as in Redis: it has locks.
         let may_wait = !context.at_once && !atomic::is_open(context.session);
         if !is_durable && self.local > 0 && may_wait && !self.is_over() {
             if let Some(why) = log.has_failed().then(|| log.refusal()).flatten() {

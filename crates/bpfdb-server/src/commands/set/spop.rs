@@ -72,7 +72,7 @@ fn pop_one(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
-/// Removes a member by chance.
+/// Removes a random member.
 fn take(large: &mut Large<'_>, chance: &mut Chance) -> Result<Vec<u8>, Failure> {
     let (member, _) = large.pick(&mut |end| chance.below(end as usize) as u64)?;
     large.remove(&member)?;

@@ -58,7 +58,7 @@ impl Wanted {
         Ok(Self { count, with_scores })
     }
 
-    /// Members by chance; all of them, the highest score first as in Redis, if so many are wanted.
+    /// Random members; all of them, the highest score first as in Redis, if so many are wanted.
     fn reply(self, replies: &mut Replies, set: &SortedSet<'_>) -> Outcome {
         let mut random = Random::new();
         let form = Form::of(replies, self.with_scores);

@@ -1,4 +1,4 @@
-//! Streams: entries with ascending identifiers, read by anybody and by groups of consumers.
+//! Streams: entries with ascending identifiers, read by any client and by groups of consumers.
 //!
 //! ```text
 //! store.rs      how a stream is read and written

@@ -23,7 +23,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    // As in Redis: without a value nobody looks at the rest.
+    // As in Redis: without a value the rest is not checked.
     let Some(value) = context.session.get(&arguments[0])? else {
         context.replies.integer(0);
         return Ok(());

@@ -63,7 +63,7 @@ impl<'a> Change<'a> {
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let key = &arguments[0];
     let change = Change::parse(&arguments[1..])?;
-    // Without a value nobody looks at the time.
+    // Without a value the time is not checked.
     let deadline = match change {
         Change::Nothing => return super::get::run(context, arguments),
         Change::Persist => Ok(None),

@@ -1,4 +1,4 @@
-//! LOCKS: who holds a lock on a key.
+//! LOCKS: the clients that hold a lock on a key.
 
 use bpfdb::{LockHolder, LockMode, LockSearch};
 

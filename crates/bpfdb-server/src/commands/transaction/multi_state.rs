@@ -28,7 +28,7 @@ pub(crate) struct MultiState {
 }
 
 impl MultiState {
-    /// For those who look at the connection; `paused`: a request of it waits for the end of
+    /// For commands that look at the connection; `paused`: a request of it waits for the end of
     /// CLIENT PAUSE.
     pub(crate) fn summary(&self, paused: bool) -> Begun {
         Begun {

@@ -20,7 +20,7 @@
 //!  4. Every text of the value stays in it until a client deletes it. One that cannot be understood,
 //!     or whose functions another library has, has no functions.
 //!  5. What could not be understood is tried again, for want of memory or time may have been the
-//!     reason; so often and so late that nobody waits long for it ([`TRIES`]).
+//!     reason; so often and so late that no client waits long for it ([`TRIES`]).
 
 mod header;
 pub(crate) mod libraries;
@@ -113,7 +113,7 @@ impl Functions {
         &self.current
     }
 
-    /// How often they were read: whenever somebody found that they had been written.
+    /// How often they were read: whenever it was found that they had been written.
     pub(crate) fn reads(&self) -> u64 {
         self.reads
     }
@@ -208,7 +208,7 @@ impl Functions {
     }
 
     /// What could not be understood is tried once more by the next [`decode`](Self::decode). For
-    /// whoever adds a library: it must have no function that one of those has.
+    /// for a library that is added: it must have no function that one of those has.
     pub(crate) fn try_again(&mut self) {
         for failed in self.failed.values_mut() {
             failed.due = Some(Instant::now());

@@ -56,7 +56,7 @@ pub(crate) struct DirectCall<'a> {
     pub(crate) function: &'a [u8],
     /// It may not write.
     pub(crate) reads_only: bool,
-    /// Its client is told only what is durable.
+    /// Its client is synchronous.
     pub(crate) is_sync: bool,
     pub(crate) keys: &'a [Vec<u8>],
     pub(crate) arguments: &'a [Vec<u8>],
@@ -162,7 +162,7 @@ impl Procedures {
 impl Loaded {
     /// Which function of its unit this call is of. `None`: the interpreter runs it, as what is
     /// not published, or is not any more because most of its calls were given up. What only reads
-    /// tells of the keys that it has read: the interpreter knows until when these have to be
+    /// exposes the keys that it has read: the interpreter knows until when these have to be
     /// durable, of a call in the kernel it is known of all data together, for which a reader
     /// would wait in vain.
     fn place_of(&self, call: &DirectCall<'_>) -> Option<usize> {

@@ -15,13 +15,13 @@ use crate::kernel::procedures::{Entry, Name};
 use crate::scripting::functions::libraries::{FunctionOf, Libraries, Library};
 use crate::scripting::functions::{Functions, Problem};
 
-/// Who changes the functions has so long from their withdrawal to his lock, before they are
+/// A change of the functions has so long from their withdrawal to its lock, before they are
 /// published again.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often is looked whether another process has written the libraries, while functions are
 /// published.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
-/// So often looking may fail: then nobody knows whether they are what is published.
+/// So often looking may fail: then it is not known whether they are what is published.
 const VAIN_LOOKS_MAX: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum FunctionsState {
         /// When to look whether another process has written them.
         look: Instant,
     },
-    /// Taken back; by this time somebody has changed them.
+    /// Taken back; by this time they have been changed.
     Withdrawn(Instant),
 }
 
@@ -47,7 +47,7 @@ impl Procedures {
         }
     }
 
-    /// For who is about to change the libraries: true if no function runs in the kernel, nor
+    /// For a client that is about to change the libraries: true if no function runs in the kernel, nor
     /// will before this thread has served others; else it is to be asked again, soon.
     pub(crate) fn withdraw_functions(&mut self) -> bool {
         self.take_results();
@@ -113,7 +113,7 @@ impl Procedures {
         self.vain_looks = match read {
             Some(Err(Problem::Damaged)) => return false,
             Some(Ok(_)) => 0,
-            // No session is free, or somebody was in the way.
+            // No session is free, or a lock was in the way.
             Some(Err(_)) | None => self.vain_looks + 1,
         };
         self.vain_looks < VAIN_LOOKS_MAX
@@ -217,7 +217,7 @@ impl Procedures {
         libraries: &Libraries,
     ) -> std::result::Result<bool, bpfdb::Status> {
         session.begin()?;
-        // From here on nobody else writes them.
+        // From here on they are not written by others.
         let holds = functions.holds(session);
         if matches!(holds, Ok(true)) {
             for library in libraries.all() {

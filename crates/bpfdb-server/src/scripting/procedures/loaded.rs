@@ -29,7 +29,7 @@ pub(super) struct Loaded {
     pub(super) published: Vec<Name>,
     /// The same functions for calls of the daemon.
     pub(super) direct: Direct,
-    /// What the counters said when somebody looked last, and when that was more than before.
+    /// What the counters said at the last look, and when that was more than before.
     seen: u64,
     used: Instant,
 }
@@ -157,7 +157,7 @@ impl Procedures {
         self.some_wait = false;
     }
 
-    /// Once a second: who was called since? And whose program is of no use?
+    /// Once a second: which was called since? And which program is of no use?
     pub(crate) fn look_at_use(&mut self) {
         let now = Instant::now();
         let units = self.scripts.values_mut().chain(self.libraries.values_mut());
@@ -218,7 +218,7 @@ impl Loaded {
         })
     }
 
-    /// What was counted of the function at this place, whoever had the kernel run it.
+    /// What was counted of the function at this place, on every way into the kernel.
     pub(super) fn counters(&self, place: usize, kernel: &KernelProcedures) -> Counters {
         let mut counters = kernel.counters(self.numbers[place]);
         if let Some(direct) = self.direct.counters(place) {

@@ -6,7 +6,7 @@ use super::compiler::Compiler;
 #[derive(Debug, Default)]
 pub(super) struct Removals {
     removed: u64,
-    /// For so many of them somebody waits until calls have ended that had begun by then.
+    /// For so many of them there is a wait until calls have ended that had begun by then.
     awaited: u64,
     /// For so many of them they have.
     over: u64,

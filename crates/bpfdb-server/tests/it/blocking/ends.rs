@@ -59,7 +59,7 @@ fn client_kill() {
     assert_eq!(ruling.say("ZCARD killed"), ":1\r\n");
 }
 
-/// Nothing is taken for one that is gone, although nobody has noticed yet that it is.
+/// Nothing is taken for one that is gone, although that has not been noticed yet.
 fn vanishes(server: &TestServer, connect: &dyn Fn() -> Client) {
     let mut pushing = server.client();
     for round in 0..30 {

@@ -1,4 +1,4 @@
-//! Commands that wait for keys: who is served when, by writes on every path, and what else ends the
+//! Commands that wait for keys: which client is served when, by writes on every path, and what else ends the
 //! waiting. What is replied without waiting is in `tests/replies/blocking.txt`.
 #![allow(unreachable_pub, reason = "the modules of one test")]
 

@@ -61,7 +61,7 @@ fn nothing_is_executed_before_those_who_wait_are_served() {
     }
 }
 
-/// What comes behind a command that waits in its pipeline waits, too; and others of those who wait come
+/// What comes behind a command that waits in its pipeline waits, too; and other waiting clients come
 /// before it.
 #[test]
 fn what_is_behind_waits() {
@@ -112,7 +112,7 @@ fn those_who_take_several_take_what_there_is() {
     assert_eq!(next(&mut c), array(&["several", "5"]));
 }
 
-/// Each type has its own; a value of another type serves nobody.
+/// Each type has its own; a value of another type serves no client.
 #[test]
 fn of_types() {
     let server = TestServer::shared();

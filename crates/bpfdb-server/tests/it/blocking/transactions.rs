@@ -1,4 +1,4 @@
-//! Transactions: those who wait are served when they are over, and in them nobody waits.
+//! Transactions: waiting clients are served when they are over, and in them no command waits.
 
 use std::thread;
 
@@ -61,7 +61,7 @@ fn after_a_script() {
     assert_eq!(next(&mut waiting), array(&["script", "3"]));
 }
 
-/// A transaction of BEGIN that has pushed before somebody waits, or after, and that commits or does not.
+/// A transaction of BEGIN that has pushed before a client waits, or after, and that commits or does not.
 #[test]
 fn after_commit() {
     let server = TestServer::shared();
@@ -103,7 +103,7 @@ fn nobody_waits_in_them() {
     assert_eq!(client.say("EXEC"), "*1\r\n$-1\r\n");
 }
 
-/// What waits is paused like any other write, and so are those who would be served.
+/// What waits is paused like any other write, and so are clients that would be served.
 #[test]
 fn during_a_pause() {
     let server = TestServer::shared();

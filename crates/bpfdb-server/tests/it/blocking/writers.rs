@@ -23,7 +23,7 @@ fn server(local_clients: LocalClients) -> Lent {
     TestServer::lent_as_told(&bpfdb::Options::default(), settings)
 }
 
-/// Every element is taken once, while pushes of the kernel and those who begin to wait meet.
+/// Every element is taken once, while pushes of the kernel and clients that begin to wait meet.
 fn exactly_once(connect: &(dyn Fn() -> Client + Sync), push: &str, pop: &str) {
     let taken = thread::scope(|scope| {
         let consumers: Vec<_> = (0..CONSUMERS)

@@ -14,7 +14,7 @@ pub(super) fn installed() -> (PathBuf, String) {
     );
     let folder = source.installed(|folder| {
         // Without C, it is built in half the time.
-        // Debian's own Go does not get the version that go.mod asks for, unless it is told to.
+        // Debian's own Go does not get the version that go.mod asks for, without this variable.
         let arguments = [
             "CGO_ENABLED=0",
             "GOTOOLCHAIN=auto",

@@ -111,7 +111,7 @@ fn transaction(client: &Client, c: &mut Connection) -> RedisResult<()> {
         .query(c)?;
     assert_eq!(m, 2);
 
-    // Tried again as long as somebody else changes what is watched.
+    // Tried again as long as another client changes what is watched.
     let mut other = client.get_connection()?;
     other.set::<_, _, ()>("rs:w", 10)?;
     let mut tries = 0;

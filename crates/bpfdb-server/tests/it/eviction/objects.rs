@@ -8,7 +8,7 @@ use bpfdb_server::settings::EvictionPolicy;
 use super::common::{Client, bulk};
 use super::start;
 
-/// Seconds that a key was not used, as OBJECT tells.
+/// Seconds that a key was not used, as OBJECT replies.
 fn idle(client: &mut Client, key: &str) -> u64 {
     let reply = client.say(&format!("OBJECT IDLETIME {key}"));
     let number = reply.strip_prefix(':').unwrap_or_else(|| panic!("{reply}"));

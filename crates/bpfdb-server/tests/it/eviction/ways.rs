@@ -1,4 +1,4 @@
-//! Memory is full for each way by which clients write, and none of them is told so.
+//! Memory is full for each way by which clients write, and none of them gets an error.
 
 use std::thread;
 

@@ -122,7 +122,7 @@ fn they_are_recovered_from_the_log() {
     assert_eq!(client.say("fcall gone 0"), "-ERR Function not found\r\n");
 }
 
-/// Another process writes the key, as `bpfdb restore` does: the daemon is told by nobody.
+/// Another process writes the key, as `bpfdb restore` does: the daemon is not notified.
 #[test]
 fn what_others_write_counts() {
     let server = alone();

@@ -171,7 +171,7 @@ fn finished(mut words: Words, damage: Option<&Damage>, case: u16) -> Words {
     }
 }
 
-/// Commands that show what there is, whatever it is: an error tells of another type.
+/// Commands that show what there is, whatever it is: an error would show another type.
 const LOOKS: &[&[&str]] = &[
     &["type"],
     &["get"],
@@ -221,7 +221,7 @@ impl Case {
             });
         }
         for step in &self.steps {
-            // Redis counts what has expired until somebody looks at it.
+            // Redis counts what has expired until it is looked up.
             if step.is("dbsize") {
                 let all = [vec![b"exists".to_vec()], all_keys()].concat();
                 steps.push(Step {

@@ -501,7 +501,7 @@ fn restore() -> Part {
 }
 
 /// What Redis 7.0 said to DUMP of strings: short, an integer in one byte, in
-/// four, compressed; and what nobody said.
+/// four, compressed; and what was not given.
 fn payload() -> Part {
     let short = b"\x00\x05hello\x0a\x00";
     let small = b"\x00\xc0\x07\x0a\x00";

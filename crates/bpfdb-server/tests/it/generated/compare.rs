@@ -30,7 +30,7 @@ pub enum Compare {
     /// An error exactly; of anything else, that it is of the same type, and nil
     /// if the other is.
     Shape,
-    /// All that SCAN tells until its end.
+    /// All that SCAN replies until its end.
     Scan,
     /// Each server's dump restores to the same value on the other one.
     Dump,

@@ -112,7 +112,7 @@ impl Talk {
         });
     }
 
-    /// Follows a SCAN to its end; its reply then is all that it told, in order. HSCAN and ZSCAN
+    /// Follows a SCAN to its end; its reply then is all that it replied, in order. HSCAN and ZSCAN
     /// tell pairs.
     fn scan_on(&mut self, step: &Step) {
         const ROUNDS: usize = 10_000;
@@ -201,7 +201,7 @@ struct Pair {
     aside: Aside,
     known: BTreeSet<String>,
     met: BTreeMap<&'static str, usize>,
-    /// Failures that are to be told; they end a case as a difference does.
+    /// Failures that are to be reported; they end a case as a difference does.
     failed: BTreeSet<String>,
     steps: usize,
 }

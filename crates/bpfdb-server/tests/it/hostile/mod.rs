@@ -55,7 +55,7 @@ impl Memory {
         grown
     }
 
-    /// When those who took it have gone.
+    /// When the clients that took it have gone.
     fn wait_until_back(&self, server: &ServerProcess) {
         common::wait_until("the daemon's memory came back", || {
             server.resident() < self.resident + 16 * MIB

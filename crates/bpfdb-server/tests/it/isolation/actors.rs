@@ -1,4 +1,4 @@
-//! Those who run the transactions of anomalies.rs: as calls of procedures, and step by step.
+//! The clients that run the transactions of anomalies.rs: as calls of procedures, and step by step.
 
 use bpfdb::{Session, Status};
 use bpfdb_procedures::inside::{CallError, Failure, Library, Reply as Own};
@@ -16,7 +16,7 @@ pub(crate) struct Role {
     pub(crate) arguments: &'static [&'static str],
     /// The same, step by step.
     pub(crate) steps: Body,
-    /// May it be told this?
+    /// May it get this?
     pub(crate) is_well: fn(&str) -> bool,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Anomaly {
     pub(crate) holds_at_end: fn(Values<'_>, u64) -> bool,
 }
 
-/// A function of anomalies.lua, and the same in steps.rs. It may be told anything.
+/// A function of anomalies.lua, and the same in steps.rs. It may get anything.
 const fn role(function: &'static str, keys: &'static [&'static str], steps: Body) -> Role {
     Role {
         function,

@@ -346,7 +346,7 @@ impl InPieces {
         Ok(Ended::Committed(values))
     }
 
-    /// Asks again while somebody keeps a lock for longer than the server tries: a processor of a
+    /// Asks again while another client keeps a lock for longer than the server tries: a processor of a
     /// virtual machine may stand still.
     fn ask(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
         let mut replies = (0..1000).map(|_| parsed(&self.0.ask(words)));

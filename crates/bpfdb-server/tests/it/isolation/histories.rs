@@ -1,4 +1,4 @@
-//! Random transactions on few keys. The checker judges all that their clients were told.
+//! Random transactions on few keys. The checker judges all replies to their clients.
 
 use bpfdb::Engine;
 use bpfdb_model::history::Workload;
@@ -78,8 +78,8 @@ fn check_given_up(tallies: &[Tally]) {
     assert!(count >= least, "{tallies:?}");
 }
 
-/// Procedures, blocks and commands: nobody keeps a lock between two messages, and nobody is ever
-/// told CONFLICT.
+/// Procedures, blocks and commands: no client keeps a lock between two messages, and no client
+/// ever gets CONFLICT.
 fn by_calls(path: Path, scale: usize) {
     let served = Served::shared(path);
     let _alone = alone();

@@ -7,7 +7,7 @@
 //! histories.rs   random transactions (histories.lua), which the checker of bpfdb-model judges
 //! anomalies.rs   transactions that an anomaly would break (anomalies.lua), and what it would break
 //! steps.rs       the same transactions step by step
-//! actors.rs      those who run them
+//! actors.rs      the clients that run them
 //! named.rs       each anomaly is looked for
 //! money.rs       transfers and audits (money.lua): the sum is the same at every moment
 //! stress.rs      counters, whole values, keys that come and go, a shortage of memory (stress.lua)
@@ -53,7 +53,7 @@ fn seed(scale: usize) -> u64 {
     })
 }
 
-/// Does the error say that somebody else was in the way, with a lock or with a snapshot?
+/// Does the error say that another client was in the way, with a lock or with a snapshot?
 fn is_refusal(reply: &Reply) -> bool {
     reply.text.starts_with(b"CONFLICT ") || reply.text.starts_with(b"ERR every version of this key")
 }

@@ -15,9 +15,9 @@ use crate::isolation::{alone, volume};
 use bpfdb_tests::server::kernel_answers;
 
 pub(crate) const LIBRARY: &str = include_str!("anomalies.lua");
-/// Of each client: all go on until all have done so many, who is faster than the others too.
+/// Of each client: all go on until all have done so many, also the faster ones.
 const ROUNDS: usize = 40;
-/// But no longer than this: who keeps locks from message to message may come off badly.
+/// But no longer than this: a client that keeps locks from message to message may come off badly.
 const LONGEST: Duration = Duration::from_secs(1);
 /// How long an anomaly in pieces is looked for.
 const SEARCH: Duration = Duration::from_secs(120);
@@ -52,7 +52,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Does the anomaly show? `of_role` makes the clients of one role, `looking` those who look.
+    /// Does the anomaly show? `of_role` makes the clients of one role, `looking` those that look.
     fn go<'a>(
         anomaly: &Anomaly,
         scale: u32,
@@ -137,7 +137,7 @@ impl Run<'_> {
         Ok(sums)
     }
 
-    /// What a client was told that looks, and what it was told before.
+    /// What a looking client got, and what it got before.
     fn judge_look(&self, before: Option<String>, told: &str) -> Result<(), String> {
         let values = split(told);
         let follows = |before: String| {
@@ -215,7 +215,7 @@ fn boxed<'a>(actor: impl Actor + 'a) -> Box<dyn Actor + 'a> {
     Box::new(actor)
 }
 
-/// Procedures only: nobody is ever told CONFLICT.
+/// Procedures only: no client ever gets CONFLICT.
 fn by_calls(path: Path, scale: u32) {
     let served = Served::shared(path);
     let _alone = alone();

@@ -1,5 +1,5 @@
 //! The stress runs of `bpfdb-tests`, where each transaction is one call (stress.lua): counters lose
-//! nothing, nobody sees part of a value, keys come and go around others, a shortage of memory
+//! nothing, no client sees part of a value, keys come and go around others, a shortage of memory
 //! damages nothing; and what is left behind (stress/lasting.rs).
 
 mod lasting;
@@ -23,7 +23,7 @@ use bpfdb_tests::server::{Client, Reply, TestServer};
 
 pub(crate) const LIBRARY: &str = include_str!("stress.lua");
 
-/// Those who call, and the seed of what they choose.
+/// The callers, and the seed of what they choose.
 struct Clients<'a> {
     all: Vec<Box<dyn Calls + 'a>>,
     seed: u64,
@@ -39,7 +39,7 @@ type Told = Result<Option<String>, String>;
 /// What all calls came to, or what was found wrong.
 type Run = Result<Tally, String>;
 
-/// One of those who call.
+/// One of the callers.
 struct Worker<'a> {
     number: usize,
     client: Box<dyn Calls + 'a>,
@@ -132,7 +132,7 @@ fn delete(engine: &Engine, keys: &[String]) {
 
 // ---- Counters ------------------------------------------------------------------------
 
-/// Each number is told once, none is left out, and the last ones are there.
+/// Each number is replied once, none is left out, and the last ones are there.
 fn count(engine: &Engine, counters: usize, calls: usize, clients: Clients<'_>) -> Run {
     let keys: Vec<String> = (0..counters).map(|n| format!("counter {n}")).collect();
     let (told, tally) = in_parallel(clients, |worker| {
@@ -185,7 +185,7 @@ fn check_counters(
 
 // ---- Values in parts -----------------------------------------------------------------
 
-/// A byte all over, which also tells the length.
+/// A byte all over, which also encodes the length.
 fn filling(random: &mut Random, longest: usize) -> String {
     let length = longest - random.below(longest / 2);
     char::from(b'a' + (length % 26) as u8)

@@ -15,7 +15,7 @@ use crate::generated::{collections, differences, runner};
 /// What is published: all but `expired`, which depends on the time.
 const LETTERS: &str = "KEg$lshztmn";
 
-/// A server, its clients, and who hears its events.
+/// A server, its clients, and the subscriber to its events.
 struct Side {
     clients: [Client; CONNECTIONS],
     listener: Listener,
@@ -67,8 +67,8 @@ fn check(case: &Case, sides: &mut [Side; 2], aside: &mut Aside) -> Option<(Strin
 }
 
 /// What docs/keyspace-events.md says of events that only Redis has: what is refused, and a script that fails and is
-/// rolled back, has none, also where Redis looks for the key before it looks at the arguments; and SCAN tells of no
-/// key that has expired.
+/// rolled back, has none, also where Redis looks for the key before it looks at the arguments; and SCAN
+/// publishes no key that has expired.
 fn is_known(step: &Step, reply: &Reply, ours: &[Heard]) -> bool {
     ours.is_empty() && (reply.is_error() || step.is("scan"))
 }

@@ -1,4 +1,4 @@
-//! Who is answered inside send(), and who is not.
+//! Clients that are answered inside send(), and clients that are not.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
@@ -78,7 +78,7 @@ fn bound_client(from: SocketAddr, to: SocketAddr) -> Client {
 }
 
 /// The same four numbers, in two network namespaces: one of the connections is
-/// to somebody else's server, who must get the bytes.
+/// to another server, which must get the bytes.
 #[test]
 fn somebody_elses_server_with_the_same_addresses() {
     let server = server();

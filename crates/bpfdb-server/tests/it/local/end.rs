@@ -95,7 +95,7 @@ fn clients_come_and_go() {
             thread::spawn(move || {
                 let mut round = 0;
                 while start.elapsed() < Duration::from_secs(3) {
-                    // They need nobody to accept them.
+                    // They need not be accepted.
                     wait_until("the daemon has caught up", || {
                         round % 64 != 0 || engine.stats().expect("figures").sessions < 1000
                     });

@@ -1,5 +1,5 @@
 //! Clients on this machine: answered inside their own send(), or by TCP when
-//! that is not possible, and nobody can tell which.
+//! that is not possible, and a client sees no difference.
 #![allow(unreachable_pub, reason = "the modules of one test")]
 
 mod both_ways;
@@ -68,7 +68,7 @@ fn settle(server: &TestServer, client: &mut Client) {
 /// What can be read now, without waiting.
 fn at_hand(stream: &TcpStream) -> Vec<u8> {
     let mut buffer = [0; 65536];
-    // SAFETY: the buffer is as long as told.
+    // SAFETY: the buffer is as long as given.
     let got = unsafe {
         libc::recv(
             stream.as_raw_fd(),
@@ -81,7 +81,7 @@ fn at_hand(stream: &TcpStream) -> Vec<u8> {
 }
 
 fn send_with(stream: &TcpStream, bytes: &[u8], flags: i32) {
-    // SAFETY: the bytes are as many as told.
+    // SAFETY: the bytes are as many as given.
     let sent = unsafe {
         libc::send(
             stream.as_raw_fd(),

@@ -55,7 +55,7 @@ fn from_the_beginning() {
     assert_eq!(local(&server), before);
 }
 
-/// As those who wait for an event first.
+/// As clients that wait for an event first.
 #[test]
 fn later_with_nothing_unread() {
     let server = server();
@@ -73,7 +73,7 @@ fn later_with_nothing_unread() {
     assert_eq!(local(&server), before);
 }
 
-/// What waits in its own queue it would never see: it is told by the end of the connection.
+/// What waits in its own queue it would never see: it gets the end of the connection.
 #[test]
 fn later_with_a_reply_unread() {
     let server = server();

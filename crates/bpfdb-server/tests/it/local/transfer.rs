@@ -179,7 +179,7 @@ fn poll_and_the_number_of_bytes() {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one entry, as told.
+    // SAFETY: one entry, as given.
     assert_eq!(unsafe { libc::poll(&raw mut entry, 1, 0) }, 1);
     assert_eq!(entry.revents, libc::POLLIN);
     let mut peeked = [0; 4];
@@ -223,13 +223,13 @@ fn a_file_is_sent() {
     assert!(local(&server) > before);
 }
 
-/// Who asks to be told when bytes were sent is told.
+/// A client that asks for a notification when bytes were sent gets it.
 #[test]
 fn without_copies() {
     let server = server();
     let mut client = local_client(&server);
     let on: i32 = 1;
-    // SAFETY: an integer, as long as told.
+    // SAFETY: an integer, as long as given.
     let set = unsafe {
         libc::setsockopt(
             client.stream.as_raw_fd(),

@@ -374,7 +374,7 @@ fn connections_reset_before_they_are_accepted() {
     };
     for _ in 0..500 {
         let stream = std::net::TcpStream::connect(server.address).expect("a connection");
-        // SAFETY: a value of the option's type, as long as told.
+        // SAFETY: a value of the option's type, as long as given.
         let set = unsafe {
             libc::setsockopt(
                 std::os::fd::AsRawFd::as_raw_fd(&stream),

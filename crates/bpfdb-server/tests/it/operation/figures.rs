@@ -324,7 +324,7 @@ fn expired_keys() {
     let server = start(Settings::default());
     let mut client = server.client();
     let now = server.engine.now_ms();
-    // Stopped, the clock keeps the sweeper from coming before somebody looks.
+    // Stopped, the clock keeps the sweeper from coming before the test looks.
     server.engine.stop_clock(now);
     for way in ["GET expired:0", "GETEX expired:0"] {
         let before = number(&mut client, "stats", "expired_keys");

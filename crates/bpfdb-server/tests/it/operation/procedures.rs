@@ -1,4 +1,4 @@
-//! What is told of procedures: PROCEDURES, INFO, metrics.
+//! What is shown of procedures: PROCEDURES, INFO, metrics.
 
 use bpfdb_server::settings::{LocalClients, Settings};
 

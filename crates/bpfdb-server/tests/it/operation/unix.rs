@@ -64,7 +64,7 @@ fn a_unix_socket_has_the_same_data() {
     );
     assert!(list.contains("flags=U "), "{list}");
 
-    // What is sent is executed, although nobody waits for the reply.
+    // What is sent is executed, although the reply is not waited for.
     let mut hasty = UnixStream::connect(&path).expect("a connection");
     hasty
         .write_all(&request(&[b"set", b"hasty", b"1"]))

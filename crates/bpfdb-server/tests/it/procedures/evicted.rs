@@ -135,7 +135,7 @@ fn a_library_finds_room(scripts: &mut Scripts) {
     });
 }
 
-/// As many libraries as there are programs. The next one waits, and nobody else does; a version of
+/// As many libraries as there are programs. Only the next one waits; a version of
 /// a library takes the place of the one before.
 #[test]
 #[ignore = "a minute: make soak"]

@@ -207,7 +207,7 @@ fn change(client: &mut super::Client, number: usize) {
     }
 }
 
-/// The change has been acknowledged: nobody's call adds anything else from here on, neither
+/// The change has been acknowledged: no call adds anything else from here on, neither
 /// before it is compiled again nor after.
 fn expect_only(server: &TestServer, amount: u64) {
     let mut client = server.client();

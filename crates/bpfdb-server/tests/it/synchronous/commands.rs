@@ -1,4 +1,4 @@
-//! Every kind of reply, and what it tells of.
+//! Every kind of reply, and what it exposes.
 
 use super::common::lent::logged;
 use super::common::{Client, Reply, request, show, words};
@@ -163,7 +163,7 @@ const HARMLESS_CONTAINERS: &[&str] = &[
     "script|", "xgroup|", "xinfo|",
 ];
 
-/// Whoever adds a command says here what it tells of.
+/// A new command gets a row here that says what it exposes.
 #[test]
 fn what_commands_without_keys_tell_is_known() {
     let (_disk, server) = logged();
@@ -298,7 +298,7 @@ fn a_set_in_a_transaction_tells_nothing_of_what_was_there() {
     assert_eq!(own.reply(), b"+OK\r\n");
 }
 
-/// It finds nothing to delete, for somebody has just done so.
+/// It finds nothing to delete, for another client has just done so.
 #[test]
 fn that_everything_is_deleted_is_told_when_it_is_durable() {
     let (disk, server) = logged();

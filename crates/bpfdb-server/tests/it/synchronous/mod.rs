@@ -1,4 +1,4 @@
-//! What synchronous clients are told while the disk does not answer: nothing that is not
+//! What synchronous clients are replied while the disk does not answer: nothing that is not
 //! durable, on whatever path, and nothing false at the end.
 
 use bpfdb_tests::server as common;
@@ -56,7 +56,7 @@ fn start_with(disk: &SimulatedDisk, settings: Settings) -> Logged {
     }
 }
 
-/// A client that is told only what is durable.
+/// A synchronous client.
 fn sync(server: &TestServer) -> Client {
     let mut client = server.client();
     assert_eq!(client.say("CLIENT DURABILITY SYNC"), "+OK\r\n");

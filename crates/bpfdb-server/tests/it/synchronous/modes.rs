@@ -46,7 +46,7 @@ fn a_block_that_ends_the_mode_waits() {
     waits(&["MULTI", "SET a 1", end, "EXEC"], 3);
 }
 
-/// What the commands before it and after it in the block tell, nobody has kept.
+/// What the commands before it and after it in the block expose is not kept.
 #[test]
 fn a_block_that_begins_the_mode_waits() {
     for choice in ["CONFIG SET appendfsync always", "CLIENT DURABILITY SYNC"] {
@@ -69,7 +69,7 @@ fn a_block_that_begins_the_mode_waits() {
     }
 }
 
-/// What user space has not told yet when the choice is made. What the kernel has answered was told
+/// What user space has not replied yet when the choice is made. What the kernel has answered was told
 /// before. So was what a slow machine had not done within the time that a connection has at once.
 #[test]
 fn what_precedes_the_beginning_of_the_mode_in_a_pipeline_waits() {
@@ -127,7 +127,7 @@ fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
     assert_eq!(own.reply(), b"+OK\r\n");
 }
 
-/// What comes later is not told before what is held back, though the kernel could answer it.
+/// What comes later is not replied before what is held back, though the kernel could answer it.
 #[test]
 fn what_comes_after_the_end_of_the_mode_is_told_in_order() {
     let (disk, server) = logged();

@@ -78,7 +78,7 @@ fn a_client_of_the_unix_socket_waits() {
 }
 
 /// Requests that are executed together, in one transaction each time; and of each pipeline what
-/// must not be told. Replies before that may have been.
+/// must not be exposed. Replies before that may have been.
 #[test]
 fn pipelines_that_are_executed_together_wait() {
     let pipelines: &[(&[&str], &str)] = &[

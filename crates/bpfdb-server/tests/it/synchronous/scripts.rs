@@ -1,4 +1,4 @@
-//! What scripts and functions tell, and what is told of functions.
+//! What replies of scripts and functions expose, and replies about functions.
 
 use super::common::lent::logged;
 use super::common::{Client, Reply, request, show, wait_until};
@@ -84,7 +84,7 @@ const MORE: &[&[&str]] = &[
     &["FUNCTION", "STATS"],
 ];
 
-/// What writes, by itself: nothing is told before it is durable.
+/// What writes, by itself: nothing is replied before it is durable.
 const WRITING: &[&[&str]] = &[
     &["EVAL", "return redis.call('set', 'a', '1')", "0"],
     &["EVAL", "redis.call('incr', 'b') return 7", "0"],
@@ -224,7 +224,7 @@ fn what_scripts_and_functions_write_is_told_when_it_is_durable() {
     }
 }
 
-/// So the tests above do not see a server that tells nobody anything.
+/// So the tests above do not pass with a server that never replies.
 #[test]
 fn scripts_tell_at_once_of_what_has_been_durable_for_long() {
     let (disk, server) = logged();
@@ -315,7 +315,7 @@ fn compiled_functions_wait_for_what_they_tell_of() {
     assert_eq!(told(&mut reads), [show(b"$1\r\n1\r\n")]);
     reads.send(&texts.request(&["FCALL_RO", "lib", "1", "new"]));
     adds.send(&request(&[b"FCALL", b"writer", b"0"]));
-    // It writes nothing, and tells that `new` is there.
+    // It writes nothing, and exposes that `new` is there.
     looks.send(&request(&[b"FCALL", b"look", b"2", b"new", b"z"]));
     for (client, what) in [
         (&mut reads, "reads"),

@@ -135,7 +135,7 @@ fn filter(arguments: &[Vec<u8>]) -> Result<Wanted, Failure> {
     }
 }
 
-/// Any number: nobody has one below 1.
+/// Any number: no client has one below 1.
 fn client_id(text: &[u8]) -> Result<i64, Failure> {
     crate::values::integer::parse(text).ok_or_else(|| "ERR Invalid client ID".into())
 }

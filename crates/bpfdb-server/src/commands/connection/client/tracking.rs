@@ -1,4 +1,4 @@
-//! CLIENT TRACKING: the server tells nobody what changes, and says so.
+//! CLIENT TRACKING: the server does not track reads, and replies so.
 
 use super::super::super::arguments::{is, number, syntax_error};
 use super::super::super::prelude::*;

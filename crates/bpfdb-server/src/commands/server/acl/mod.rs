@@ -1,4 +1,4 @@
-//! ACL: there is one user, default, who may do all.
+//! ACL: there is one user, default, with all rights.
 
 mod cat;
 mod deluser;

@@ -170,7 +170,7 @@ def reconnect(client: redis.Redis, port: int) -> None:
     one = client.client()
     before = one.client_id()
     assert killer.client_kill_filter(_id=before) == 1
-    # The first request on a dead connection may be lost: then it is told.
+    # The first request on a dead connection may be lost: then there is an error.
     try:
         one.ping()
     except redis.ConnectionError:

@@ -1,9 +1,9 @@
 //! Jobs in a list: producers add them at one end, consumers take them at the other, by single commands,
 //! in blocks and in transactions, of which some are rolled back and some lose their connection. Each job
-//! that a producer was told of is taken once, and none twice.
+//! that a producer got a reply for is taken once, and none twice.
 //!
-//! A consumer keeps what it takes in a list of its own, so that a job of which its client was told
-//! nothing is either there or still in the queue. Jobs of one producer, as far as it was told of them
+//! A consumer keeps what it takes in a list of its own, so that a job for which its client got no
+//! reply is either there or still in the queue. Jobs of one producer, as far as it got replies for them
 //! one after the other, are taken in their order.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -310,7 +310,7 @@ fn run(served: &Served, seed: u64, jobs: usize, ways: &[Way]) -> Result<usize, S
     // What a connection has sent before its end is done, or never will be.
     served.check_nothing_held();
     let mut taken: Vec<Vec<String>> = lists.iter().map(|key| list(&mut client, key)).collect();
-    // A job of which its producer was told nothing may have come late.
+    // A job for which its producer got no reply may have come late.
     taken.push(list(&mut client, QUEUE));
     check(&taken, &made?)?;
     Ok(taken.iter().map(Vec::len).sum())

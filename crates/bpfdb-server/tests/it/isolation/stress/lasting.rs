@@ -114,7 +114,7 @@ pub(super) fn churn(engine: &Engine, changes: usize, clients: Clients<'_>) -> Ru
         for round in 0..ROUNDS {
             done = done.and_then(|()| change(worker, changes, &mut there));
             worker.failed.fetch_or(done.is_err(), Ordering::Relaxed);
-            // Everybody goes on, or nobody: no one waits in vain.
+            // All go on, or none: no one waits in vain.
             barrier.wait();
             if !worker.goes_on() {
                 return done;
@@ -197,7 +197,7 @@ fn check_memory(engine: &Engine, round: usize, warm: &AtomicU64) -> Result<(), S
 const WRITTEN_AT_ONCE: usize = 3;
 
 /// Half of the clients write one value under some keys; in a call that only reads all of them have
-/// the same value, twice. An idle snapshot sees what it saw, or is told that it is too old. (Only
+/// the same value, twice. An idle snapshot sees what it saw, or gets the error that it is too old. (Only
 /// one client holds them: with more, a record could need more versions than it has.)
 pub(super) fn stand_still(engine: &Engine, calls: usize, clients: Clients<'_>) -> Run {
     let keys: Vec<String> = (0..WRITTEN_AT_ONCE).map(|n| format!("still {n}")).collect();
