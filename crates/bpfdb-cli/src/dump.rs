@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let seconds = begun.elapsed().as_secs_f64();
     let (keys, timestamp) = (dumped.keys, dumped.header.timestamp);
-    // That nobody hears it does not matter.
+    // A lost message does not matter.
     let _ = writeln!(
         io::stderr(),
         "{keys} keys as of timestamp {timestamp}, in {seconds:.1} s"

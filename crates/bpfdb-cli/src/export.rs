@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let begun = Instant::now();
     let (loader, left_out) = fill(arguments).context("there is no table")?;
     let about = loader.finish().context("there is no table")?;
-    // That nobody hears it does not matter.
+    // A lost message does not matter.
     let _ = io::stderr().write_all(report(&about, left_out, begun).as_bytes());
     Ok(ExitCode::SUCCESS)
 }

@@ -99,7 +99,7 @@ fn flag(setting: &'static Setting) -> Arg {
         .long(setting.name)
         .help(help)
         .value_name(setting.hint)
-        // Of another flag nobody means the name as a value: a variable of the shell was empty.
+        // The name of another flag is not meant as a value: a variable of the shell was empty.
         .allow_negative_numbers(true)
         // The last one counts.
         .overrides_with(setting.name)

@@ -20,7 +20,7 @@ impl Interrupts {
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.0.read_signal() {
             Ok(Some(_)) => Err(Error::Interrupted),
-            // Cannot be told: then nobody is heard.
+            // It cannot be installed: then signals are ignored.
             Ok(None) | Err(_) => Ok(()),
         }
     }

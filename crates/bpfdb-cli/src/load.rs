@@ -22,7 +22,7 @@ pub(crate) fn check(file: &Path, interrupts: &Interrupts) -> Result<()> {
         .with_context(|| format!("cannot load {}", file.display()))
 }
 
-/// Fills an engine that has no keys, before anybody is served: with all of the file, or the
+/// Fills an engine that has no keys, before any client is served: with all of the file, or the
 /// server does not start. With a log, the keys are durable when this returns a line for the
 /// greeting, and what INFO has of it. A signal ends it between two keys.
 pub(crate) fn load(

@@ -15,7 +15,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Begins to log as the settings say. RUST_LOG, if it is set, tells in more
+/// Begins to log as the settings say. RUST_LOG, if it is set, says in more
 /// detail what is logged.
 pub(crate) fn start(settings: &Settings) -> Result<()> {
     let chosen = EnvFilter::try_from_default_env();
@@ -24,7 +24,7 @@ pub(crate) fn start(settings: &Settings) -> Result<()> {
     let colours = settings.log_file.is_none() && io::stderr().is_terminal();
     let lines = fmt::layer()
         .with_ansi(colours)
-        // It would panic on a standard error that nobody reads.
+        // It would panic on a standard error without a reader.
         .log_internal_errors(false)
         .with_writer(writer(settings)?);
     let lines = match settings.log_format {

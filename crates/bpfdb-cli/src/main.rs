@@ -112,7 +112,7 @@ fn main() -> ExitCode {
         Command::Docs(arguments) => docs::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
-        // There is nowhere else to say that nobody hears it.
+        // There is nowhere else to report that the output is closed.
         let _ = writeln!(io::stderr(), "bpfdb: {}", told(&error));
         ExitCode::FAILURE
     })

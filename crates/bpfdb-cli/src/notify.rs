@@ -1,4 +1,4 @@
-//! What the manager of services is told (`sd_notify`), if it started this process.
+//! Notifications to the service manager (`sd_notify`), if it started this process.
 //!
 //! ```text
 //! start ──► EXTEND_TIMEOUT_USEC, STATUS (while recovery or loading makes progress) ──► READY ──► STOPPING

@@ -4,13 +4,13 @@ use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// From now on libbpf prints nothing: what has failed is told by whoever has asked it.
+/// From now on libbpf prints nothing: what has failed is reported by its caller.
 pub(crate) fn silence_libbpf() {
     // SAFETY: no print function is a valid argument.
     unsafe { libbpf_sys::libbpf_set_print(None) };
 }
 
-/// Writes `text` and hands it on. That nobody reads it, or no more of it, as in
+/// Writes `text` and hands it on. That it is not read, or no more of it, as in
 /// `bpfdb stats | head`, is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();

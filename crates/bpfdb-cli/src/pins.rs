@@ -1,8 +1,8 @@
 //! Where a server's engine is pinned, so that it outlives the process.
 //!
 //! A server claims its folder before it does anything else, and mounts the bpf
-//! file system if nobody has. The last one to give up its folder unmounts it
-//! again, if it was one of us who mounted it. A lock file makes claim and
+//! file system if there is none. The last one to give up its folder unmounts it
+//! again, if a process of bpfdb has mounted it. A lock file makes claim and
 //! give-up exclude each other.
 //!
 //! The claim is the library's ([`bpfdb::Claim`]), held until the process ends: two
@@ -218,14 +218,14 @@ fn mount_bpffs() -> Result<PathBuf> {
         MOUNT_POINT,
         Some("bpf"),
         MsFlags::empty(),
-        // As systemd does. Without it anybody may make folders there.
+        // As systemd does. Without it any user may make folders there.
         Some("mode=0700"),
     )
     .with_context(|| format!("cannot mount a bpf file system on {MOUNT_POINT}"))?;
     Ok(MOUNT_POINT.into())
 }
 
-/// Did one of us mount it, and is nothing of anybody left in it?
+/// Has a process of bpfdb mounted it, and is it empty?
 fn is_ours(root: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let ours = is_mounted_by_us(&table, root);

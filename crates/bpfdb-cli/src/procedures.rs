@@ -1,4 +1,4 @@
-//! `bpfdb procedures`: functions and scripts of a running server, who runs them, how often, and
+//! `bpfdb procedures`: functions and scripts of a running server, where they run, how often, and
 //! why not the kernel.
 
 use std::collections::BTreeMap;

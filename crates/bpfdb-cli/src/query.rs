@@ -98,7 +98,7 @@ fn open(table: &Table, by: By) -> Result<Source<'_>> {
     match Chains::start(table, &ChainOptions::default()) {
         Ok(chains) => Ok(Source::Kernel(Box::new(chains))),
         Err(error @ Error::Unavailable(_)) if by == By::Auto => {
-            // That nobody hears it does not matter.
+            // A lost message does not matter.
             let _ = writeln!(io::stderr(), "bpfdb: {error}; this process reads the table");
             Ok(Source::Process(Reader::new(table)))
         }
@@ -174,7 +174,7 @@ fn range(source: &mut Source<'_>, bounds: &Bounds<'_>, limit: Option<u64>) -> Re
     written(outcome.and_then(|()| out.flush()))
 }
 
-/// That nobody reads it, or no more of it, is no error.
+/// That it is not read, or no more of it, is no error.
 fn written(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -185,7 +185,7 @@ fn written(outcome: io::Result<()>) -> Result<()> {
 }
 
 impl OfField {
-    /// Keys whose values have no such number are told of on standard error.
+    /// Keys whose values have no such number are reported on standard error.
     fn print(
         &self,
         source: &mut Source<'_>,

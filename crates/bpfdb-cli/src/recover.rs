@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     until: Option<Moment>,
 }
 
-/// The new directory gets its name when it has everything, so that nobody starts from a part.
+/// The new directory gets its name when it has everything, so that no server starts from a part.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let to = &arguments.to;
     if fs::read_dir(to).is_ok_and(|mut files| files.next().is_some()) {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 pub(crate) struct Hidden(PathBuf);
 
 impl Hidden {
-    /// A name that nobody else has, in this folder.
+    /// A name that is not in use in this folder.
     pub(crate) fn beside(folder: &Path, name: &str) -> Self {
         Self(folder.join(format!(".{name}-{}", process::id())))
     }

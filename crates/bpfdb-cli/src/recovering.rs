@@ -1,5 +1,5 @@
 //! How far the recovery of a server has come: a bar on a terminal; else a line of the log now and
-//! then, for the journal of a service. The manager of services is told in either case.
+//! then, for the journal of a service. The service manager is notified in either case.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};

@@ -101,7 +101,7 @@ fn describe_rebuilt(control: &Control) -> String {
     )
 }
 
-/// `None`: the log is whole, and nobody wants it shorter.
+/// `None`: the log is whole, and it is not to be cut.
 fn find_place(arguments: &Arguments, disk: &Directory) -> Result<Option<Place>> {
     if arguments.truncate_at.is_some() {
         return Ok(arguments.truncate_at);
@@ -145,7 +145,7 @@ fn free_name(dir: &Path, now: u64) -> String {
     free.next().unwrap_or_default()
 }
 
-/// For whoever finds the folder later.
+/// For a user who finds the folder later.
 fn note(cut: &Cut, now: u64) -> String {
     let lost = cut.lost();
     let note = json!({
@@ -217,7 +217,7 @@ fn describe(cut: &Cut) -> String {
     text + durable + "\n"
 }
 
-/// Asks, if somebody is there.
+/// Asks, if there is a terminal.
 fn confirm() -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);

@@ -128,7 +128,7 @@ impl Arguments {
     }
 }
 
-/// Waits for a moment. `false`: nobody reads any more.
+/// Waits for a moment. `false`: the reader has closed the output.
 fn wait() -> io::Result<bool> {
     let out = io::stdout();
     let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
@@ -147,7 +147,7 @@ fn wait() -> io::Result<bool> {
 fn say_rest(follower: &Follower<Directory>, follow: bool) {
     if follower.unconfirmed() > 0 && !follow {
         let batches = follower.unconfirmed();
-        // There is nowhere else to say that nobody hears it.
+        // There is nowhere else to report that the output is closed.
         let _ = writeln!(
             io::stderr(),
             "bpfdb: {batches} more groups are written, but not known to be durable: not shown"

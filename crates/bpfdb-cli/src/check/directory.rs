@@ -1,4 +1,4 @@
-//! The directory itself: who owns it, who may use it, and the space that it has.
+//! The directory itself: its owner, its rights, and the space that it has.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

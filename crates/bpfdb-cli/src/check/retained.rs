@@ -53,7 +53,7 @@ fn text(report: &RetainedReport) -> String {
     if !report.beginnings.is_empty() {
         line(&mut text, "retained", &retained(report));
     }
-    // Of the one that a start needs its own section tells.
+    // The one that a start needs has its own section.
     let is_not_needed = |damage: &&Corrupt| report.needed.as_ref() != Some(&damage.file);
     for damage in report.damaged.iter().filter(is_not_needed) {
         let what = format!("{damage}; a server starts all the same");

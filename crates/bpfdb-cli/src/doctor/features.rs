@@ -99,7 +99,7 @@ pub(super) fn create_array(flags: u32) -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the call above made this descriptor, and nobody else knows it.
+    // SAFETY: the call above made this descriptor, and it is not shared.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(())
 }

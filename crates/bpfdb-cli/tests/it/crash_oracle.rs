@@ -31,7 +31,7 @@ fn crash(found: Found) -> Crash {
     Crash { when, found }
 }
 
-/// A client that has sent ten steps, and was told that five of them are durable, and of seven in
+/// A client that has sent ten steps, and got a reply that five of them are durable, and of seven in
 /// all.
 fn history() -> History {
     let mut history = History::new();
@@ -127,7 +127,7 @@ fn a_hole_is_refused() {
     }
 }
 
-/// What a recovery has found is there for ever, whatever its client was told.
+/// What a recovery has found is there for ever, whatever its client was replied.
 #[test]
 fn what_was_recovered_does_not_vanish() {
     let mut history = history();
@@ -139,7 +139,7 @@ fn what_was_recovered_does_not_vanish() {
     assert!(later.expect_err("it vanished").contains("steps 9 to"));
 }
 
-/// What was found in the kernel only is there for ever when a synchronous client was told so.
+/// What was found in the kernel only is there for ever when a synchronous client got a reply that says so.
 #[test]
 fn what_was_settled_does_not_vanish() {
     for promised in [false, true] {

@@ -197,7 +197,7 @@ fn check_names_the_owner_and_lets_it_work() {
     assert!(fine, "{json}");
     assert_eq!(json["directory"]["owner_pid"], std::process::id());
     assert_eq!(json["log"]["end"]["closed"], false);
-    // It is there, but who only reads cannot know that it was flushed.
+    // It is there, but a reader cannot know that it was flushed.
     assert_eq!(json["log"]["end"]["timestamp"], 9);
     assert_eq!(json["log"]["durable"]["timestamp"], 5);
     write(&mut writer, 10, &set(10, b"key", b""));
@@ -216,7 +216,7 @@ fn check_fails_where_there_is_nothing() {
     );
 }
 
-/// What the control file said can be told from the segments, but for what is said then.
+/// What the control file said follows from the segments, but for what is said then.
 #[test]
 fn a_control_file_is_made_anew() {
     let data = Data::with_five();

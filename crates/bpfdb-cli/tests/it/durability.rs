@@ -77,7 +77,7 @@ fn a_server_on_another_port_does_not_go_on_with_less() {
     for _ in 0..2 * bpfdb::abi::BPFDB_LOCAL_READS {
         assert_eq!(connection.ask(&["PING"]), "+PONG");
     }
-    // The kernel answers, and nobody writes the log.
+    // The kernel answers, and the log is not written.
     first.signal(Signal::SIGSTOP);
     assert_eq!(connection.ask(&["SET", "key", "value"]), "+OK");
     first.kill();
@@ -361,7 +361,7 @@ fn another_user_cannot_read_the_files() {
     for name in ["owner", "control", "log/0000000000000001.log"] {
         assert_eq!(mode(&data.join(name)), 0o600, "{name}");
     }
-    // What is above them keeps nobody out.
+    // What is above them keeps no user out.
     let others = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(directory.path(), others).expect("changed");
     let read = |path: &Path| {

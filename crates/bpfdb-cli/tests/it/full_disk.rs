@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{Connection, Served, alone, small_disk, wait_until};
 use nix::mount::MsFlags;
 
-/// What somebody else has filled the disk with.
+/// What another program has filled the disk with.
 const FILLER: &str = "filler";
 
 /// Takes what space there is, that of spares too.
@@ -33,7 +33,7 @@ fn state(server: &Served) -> String {
     server.field("persistence", "log_state")
 }
 
-/// Reads go on; nothing that writes does, whoever answers it.
+/// Reads go on; nothing that writes does, in kernel or daemon.
 fn is_read_only(server: &Served) {
     assert_eq!(state(server), "full");
     let mut connection = Connection::open(server.port);
@@ -50,7 +50,7 @@ fn is_read_only(server: &Served) {
     assert_eq!(connection.ask(&["EXISTS", "new"]), ":0");
 }
 
-/// All that there is, is on the disk: whoever must not be told of anything else is told.
+/// All that there is, is on the disk: so synchronous clients get their replies.
 fn answers_synchronous_clients(server: &Served) {
     let mut connection = Connection::open(server.port);
     for (command, reply) in [

@@ -20,7 +20,7 @@ const DIRECTORY: &str = "BPFDB_POWER_DIRECTORY";
 const TOLD: &str = "BPFDB_POWER_TOLD";
 /// Is this life for looking only?
 const LAST: &str = "BPFDB_POWER_LAST";
-/// Of a client that does not wait for the disk, only each such value is told: the console of
+/// Of a client that does not wait for the disk, only each such value is printed: the console of
 /// the machine is slow.
 const TOLD_OF_ASYNC: u64 = 16;
 
@@ -41,7 +41,7 @@ fn tell(id: usize, step: u64, durable: bool) {
     }
 }
 
-/// Those of whose steps the console tells enough: the next life does not know which requests of a
+/// Those of whose steps the console shows enough: the next life does not know which requests of a
 /// pipeline were refused.
 fn clients() -> Vec<Client> {
     let mut clients = Client::all(tell);
@@ -52,7 +52,7 @@ fn clients() -> Vec<Client> {
     clients
 }
 
-/// Gives the clients what they were told in the life before; and the moment of the last word.
+/// Gives the clients what they were replied in the life before; and the moment of the last word.
 fn remember(told: &str, clients: &mut [Client]) -> Instant {
     let begun = Instant::now();
     let mut crash = begun;

@@ -1,4 +1,4 @@
-//! `log-retention`: what somebody deleted before the last checkpoints comes back.
+//! `log-retention`: what was deleted before the last checkpoints comes back.
 
 use crate::common;
 
@@ -103,7 +103,7 @@ fn what_was_deleted_before_the_last_checkpoints_comes_back() {
     old.server.stop();
 }
 
-/// It goes when nobody wants it any more, and whoever asks for it is told from where on.
+/// It goes when it is not wanted any more, and a request for it gets the earliest point there is.
 #[test]
 fn what_is_given_up_at_run_time_is_refused_with_the_earliest_point() {
     let old = Old::new();
@@ -166,7 +166,7 @@ fn what_is_given_up_at_run_time_is_refused_with_the_earliest_point() {
     old.server.stop();
 }
 
-/// It takes all of a small disk, and gives way to what is written: nobody is refused for its sake.
+/// It takes all of a small disk, and gives way to what is written: no write is refused because of it.
 #[test]
 fn what_is_retained_gives_way_on_a_full_disk() {
     alone();

@@ -297,7 +297,7 @@ fn settings_are_written_back_to_their_file() {
     assert!(refused.starts_with("-ERR Rewriting"), "{refused}");
     server.stop();
     let text = std::fs::read_to_string(&file).expect("there");
-    // There is no log, so the directory is not used; and it is nobody's business.
+    // There is no log, so the directory is not used; and it does not matter.
     let kept = "# ours\ntimeout = 9 # seconds\ndir = \"/of/another/day\"\n";
     assert!(text.starts_with(kept), "{text}");
     assert!(text.contains("requirepass = \"secret\""), "{text}");
@@ -405,7 +405,7 @@ fn settings_that_kept_data_overrules_are_told() {
     assert!(!folder(port).exists());
 }
 
-/// A standard output that nobody reads.
+/// A standard output without a reader.
 fn nobody() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

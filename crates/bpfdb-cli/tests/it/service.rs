@@ -1,4 +1,4 @@
-//! A server as a service: what the manager of services is told, and the rights that are enough.
+//! A server as a service: what the service manager gets, and the rights that are enough.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

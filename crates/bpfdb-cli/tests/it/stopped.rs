@@ -13,7 +13,7 @@ use bpfdb::{Engine, Status};
 use common::{Connection, Served, alone, folder, wait_until};
 use nix::sys::signal::Signal;
 
-/// Longer than anybody waits for room in the log, or for the writer.
+/// Longer than any client waits for room in the log, or for the writer.
 const STOPPED: Duration = Duration::from_secs(3);
 /// Keys of each writer, and bytes of a value: the log has no room after some ten thousand.
 const KEYS: u64 = 100;

@@ -200,7 +200,7 @@ fn damage_checkpoint(data: &Path, offset: usize) {
     fs::write(&files[0], bytes).expect("written");
 }
 
-/// Nothing can repair a checkpoint, and nobody is told that all is well. While the data is in the
+/// Nothing can repair a checkpoint, and no tool says that all is well. While the data is in the
 /// kernel, it can be written anew.
 #[test]
 fn a_damaged_checkpoint_is_told_with_the_ways_out() {
@@ -315,7 +315,7 @@ const KEPT: usize = 300;
 
 impl WithCheckpoint {
     /// The log before it was written by another server, and goes with the checkpoint, which is made
-    /// while somebody writes, or while nobody does.
+    /// beside writers, or without any.
     fn new(busy: bool) -> Self {
         alone();
         let directory = tempfile::tempdir().expect("a directory");
@@ -399,7 +399,7 @@ fn a_point_after_a_busy_checkpoint_is_recovered() {
     assert_eq!(server.ask(&["DBSIZE"]), ":0");
     server.stop();
 
-    // What was before the checkpoint nobody knows any more.
+    // What was before the checkpoint is not known any more.
     let (data, new) = (old.data(), old.directory.path().join("before"));
     let told = fails(&recover(&data, &new, Some("3")));
     assert!(

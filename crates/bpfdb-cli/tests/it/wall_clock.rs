@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
-/// Seconds by which the clock is wrong, one after the other. Linux lets nobody set it before 1970.
+/// Seconds by which the clock is wrong, one after the other. Linux refuses to set it before 1970.
 const JUMPS: [i64; 6] = [0, DAY, -2 * DAY, 10 * YEAR, -50 * YEAR, 0];
 /// The same in fewer rounds.
 const FEW_JUMPS: [i64; 3] = [10 * YEAR, -50 * YEAR, 0];
@@ -154,7 +154,7 @@ fn loses_nothing(jumps: &[i64]) {
         server = wall.start(&wall.data(), server.port, fresh);
         read(&server, round + 1);
     }
-    // It is right again, and so are times that are told.
+    // It is right again, and so are times that are shown.
     assert_eq!(server.ask(&["SAVE"]), "+OK");
     let saved: i64 = server.ask(&["LASTSAVE"])[1..].parse().expect("seconds");
     assert!((saved - now()).abs() <= 2, "{saved}");

@@ -2,7 +2,7 @@
 /*
  * A wall clock that a test sets, for one process: put before libc (LD_PRELOAD), it adds to
  * CLOCK_REALTIME as many nanoseconds as the file says that WALL_CLOCK names. The machine's own
- * clock belongs to everybody.
+ * clock is shared with all programs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 //! Each writer has two keys, of two types, and writes both in one transaction, one step after the
 //! other. The content of each says its step, in every element: a collection with elements of two steps,
 //! or with another number of them, is none that was ever written. The step is one that the writer was
-//! told of, or a later one that was under way.
+//! shown, or a later one that was under way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -150,7 +150,7 @@ struct Writer {
     size: Size,
     kinds: [Kind; 2],
     way: Way,
-    /// The last step that it was told of, and the last one that it has begun.
+    /// The last step that it got a reply for, and the last one that it has begun.
     known: u64,
     begun: u64,
     /// One that was found after a loss of power.

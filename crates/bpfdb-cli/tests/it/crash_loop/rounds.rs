@@ -6,17 +6,17 @@ use std::time::Duration;
 const CHECKPOINT: u64 = 3;
 /// One of so many lives is longer than commits may take to the disk: what is older must be there then.
 const LONG: u64 = 8;
-/// In one of so many rounds others begin to share the engine, if nobody does yet.
+/// In one of so many rounds others begin to share the engine, if there are none yet.
 const SHARED: u64 = 2;
 /// One of so many starts is killed before the server serves, or soon after that; again and again.
 const IN_VAIN: u64 = 3;
-/// After one of so many crashes somebody deletes everything, and the server is killed at once.
+/// After one of so many crashes a client deletes everything, and the server is killed at once.
 const FLUSH: u64 = 8;
 
 /// How a server is started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options {
-    /// Are clients that say nothing about it told only what is durable?
+    /// Are clients synchronous that say nothing about it?
     pub(super) always: bool,
     /// Are clients answered inside their own send()?
     pub(super) local: bool,
@@ -46,7 +46,7 @@ pub(super) struct Start {
 pub(super) enum After {
     /// The data in the kernel: as after the death of the process alone.
     Kernel,
-    /// The same; it is killed once more when everything is on the disk, though nobody wrote
+    /// The same; it is killed once more when everything is on the disk, though no server wrote
     /// anything, and then there is the directory alone.
     QuietKernel(Start),
     /// The directory alone: as after a loss of power.

@@ -74,7 +74,7 @@ impl Client {
         named.collect()
     }
 
-    /// As it is told of a transaction: whole or not at all.
+    /// As it is promised of a transaction: whole or not at all.
     fn is_committed(&self, told: &[Told]) -> bool {
         let [begin, writes @ .., commit, _] = told else {
             panic!("{told:?}");

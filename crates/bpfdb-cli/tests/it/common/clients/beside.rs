@@ -28,7 +28,7 @@ impl Beside {
         Self { engine, steps }
     }
 
-    /// The embedded writers stop, which have gone on without the server: somebody wants to look at
+    /// The embedded writers stop, which have gone on without the server: the test wants to look at
     /// the data. What they did until now is known then.
     pub fn rest(&self, clients: &mut [Client]) {
         for client in clients.iter_mut().filter(|one| one.is_embedded()) {

@@ -1,5 +1,5 @@
 //! Steps of an eBPF program that embeds the engine. No process runs it: it goes on when the server
-//! is gone, until somebody wants to look at the data.
+//! is gone, until the test wants to look at the data.
 
 use bpfdb_tests::steps::{KEYS, Steps};
 
@@ -13,7 +13,7 @@ impl Client {
         [a, b, c, d, e, Key::Count, Key::Mark, Key::Far].map(|key| key.of(&self.id))
     }
 
-    /// Has the program go on, and hears what it says. It is not told when the life is over.
+    /// Has the program go on, and reads what it says. It gets no notice of the life's end.
     pub(super) fn work_embedded(&mut self, life: Life<'_>) {
         let Some(beside) = life.beside else {
             return;

@@ -1,4 +1,4 @@
-//! What a client was told, over all crashes, and what must be there for that.
+//! What a client was replied, over all crashes, and what must be there for that.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const EXPOSURE: Duration = Duration::from_millis(1200);
 struct Told {
     when: Instant,
     step: u64,
-    /// Was its client told that it is durable?
+    /// Has a reply said that it is durable?
     durable: bool,
 }
 
@@ -33,7 +33,7 @@ pub enum Found {
     Kernel,
     /// The files: so all that is there now is on the disk.
     Files,
-    /// One of both, and nobody knows which.
+    /// One of both, and it is not known which.
     Either,
 }
 
@@ -53,7 +53,7 @@ pub struct History {
     state: State,
     /// Since then.
     told: Vec<Told>,
-    /// The last step that was sent; if somebody knows.
+    /// The last step that was sent; if it is known.
     tried: Option<u64>,
     /// Those that changed nothing.
     refused: BTreeSet<u64>,
@@ -88,7 +88,7 @@ impl History {
         });
     }
 
-    /// Somebody was shown this step, or told that everything before now is durable.
+    /// A reply has shown this step, or said that everything before now is durable.
     pub fn promise(&mut self, step: u64) {
         self.acknowledged(Instant::now(), step, true);
     }
@@ -134,7 +134,7 @@ impl History {
         self.raise_floor(durable, &writes);
         self.told.clear();
         if last > self.floor {
-            // Its exposure begins anew: nobody wrote the log while there was no server.
+            // Its exposure begins anew: the log was not written while there was no server.
             self.acknowledged(Instant::now(), last, false);
         }
         self.refused

@@ -3,7 +3,7 @@
 //! Each client has keys of its own, and its steps write them one after the other. What the n-th
 //! step writes follows from n (`step`). So the keys show after a crash which steps are there: all
 //! up to one, and none after it; anything else is half a transaction, or a hole. How far that must
-//! be at least follows from what the client was told, in this life of the server and in those
+//! be at least follows from what the client was replied, in this life of the server and in those
 //! before (`history`).
 
 #![allow(unused_imports, reason = "each test file uses its part")]
@@ -31,7 +31,7 @@ pub use beside::Beside;
 pub use reader::Reader;
 pub use step::{Key, State, Width, Write, writes};
 
-/// Steps between two words about durability of those who say some now and then.
+/// Steps between two words about durability of clients that send some now and then.
 const NOW_AND_THEN: u64 = 8;
 /// Requests in one message.
 const PIPELINE: u64 = 16;
@@ -47,12 +47,12 @@ pub struct Life<'a> {
     pub beside: Option<&'a Beside>,
     /// Is the server's default to tell only what is durable?
     pub always: bool,
-    /// For those who do not notice that the server is gone.
+    /// For clients that do not notice that the server is gone.
     pub over: &'a AtomicBool,
 }
 
 /// Hears of each step that was acknowledged: number of the client, step, and whether the client
-/// was told that it is durable.
+/// got a reply that it is durable.
 pub type Tell = fn(usize, u64, bool);
 
 pub struct Client {
@@ -105,7 +105,7 @@ impl Client {
         self.history = History::new();
     }
 
-    /// For who reads what happened.
+    /// For the report of what happened.
     pub fn describe(&self) -> String {
         format!(
             "client {}: {} steps, {:?}",
@@ -124,7 +124,7 @@ impl Client {
         self.kind.door == Door::Embedded
     }
 
-    /// Are there steps of which nobody remembers whether they were refused?
+    /// Are there steps of which it is not known whether they were refused?
     pub fn forgets(&self) -> bool {
         self.kind.form == Form::Pipeline || self.kind.door == Door::Batches
     }
@@ -296,7 +296,7 @@ pub fn check(server: &Served, clients: &mut [Client], crash: Crash) -> Lost {
     all
 }
 
-/// FLUSHALL by somebody who is told so when it is durable. All clients begin anew.
+/// FLUSHALL by a synchronous client. All clients begin anew.
 pub fn flush(server: &Served, clients: &mut [Client]) {
     let mut connection = Connection::open(server.port);
     let mode = connection.ask(&["CLIENT", "DURABILITY", "SYNC"]);

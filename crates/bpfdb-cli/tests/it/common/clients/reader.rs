@@ -1,4 +1,4 @@
-//! A synchronous client that only reads: what it was shown is durable, whoever wrote it, and in
+//! A synchronous client that only reads: what it was shown is durable, by whichever client, and in
 //! whichever mode.
 
 use super::super::Connection;

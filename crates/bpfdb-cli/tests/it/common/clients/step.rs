@@ -1,5 +1,5 @@
 //! What the n-th step of a client writes, and what its keys hold after it. Both follow from the
-//! number alone: so what is found tells which steps are there.
+//! number alone: so what is found shows which steps are there.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -24,7 +24,7 @@ pub enum Key {
     Large(u64),
     /// It expires, but not in this test.
     Far,
-    /// It has expired when somebody looks.
+    /// It has expired at the next look.
     Soon,
     /// No key, but the step that gave `Far` its time.
     Until,
@@ -188,7 +188,7 @@ pub fn step_of_expiry(told: &str) -> Option<u64> {
         .checked_sub(FAR)
 }
 
-/// When a value expires that is there still when somebody looks.
+/// When a value expires that is there still at the next look.
 pub fn expiry(key: Key, step: u64) -> Option<u64> {
     (key == Key::Far).then_some(FAR + step)
 }
@@ -236,7 +236,7 @@ impl State {
         }
     }
 
-    /// The last step that it tells of.
+    /// The last step that it shows.
     pub fn newest(&self) -> u64 {
         let steps = self.0.iter().filter(|(key, _)| **key != Key::Count);
         steps.map(|(_, step)| *step).max().unwrap_or(0)
