@@ -1,7 +1,7 @@
 #!/bin/sh
 # A virtual machine loses its power under load, again and again, and the next one starts from
-# its disk: nothing that a synchronous client was told may be missing, and no more than is
-# documented of what others were told.
+# its disk: nothing that a synchronous client was replied may be missing, and no more than is
+# documented of what others were replied.
 #
 # The disk has a volatile cache, as real ones have: nbdkit keeps what is written in a file without
 # a name until the machine flushes, and is killed together with the machine. (An image that QEMU
@@ -42,7 +42,7 @@ cleanup() {
 	lose_power
 	rm -rf "$run"
 }
-# As when a cable is pulled: nothing is told to the machine, nor to its disk.
+# As when a cable is pulled: there is no notice to the machine, nor to its disk.
 lose_power() {
 	# shellcheck disable=SC2046 # a list of numbers
 	kill -9 $(cat "$run/pid" "$run/disk-pid" 2>/dev/null) 2>/dev/null || true
@@ -63,7 +63,7 @@ new_disk() {
 # One life in the background. $1: writeback, or unsafe for a disk that ignores flushes. "last" as
 # $2: it only looks.
 live() {
-	# Else who waits for this life may still read the words of the one before.
+	# Else a wait for this life may still read the words of the one before.
 	: >"$run/said"
 	TMPDIR=$run nbdkit -U "$run/socket" -P "$run/disk-pid" --filter=cache file "$run/disk" cache="$1"
 	DISK=nbd:unix:$run/socket RUN=$run timeout "$LIFE" scripts/vm.sh "mkdir -p /mnt && mount -t ext4 /dev/vda /mnt && \
@@ -86,7 +86,7 @@ await() {
 	done
 }
 
-# What the clients were told until now is for the next life to find.
+# What the clients were replied until now is for the next life to find.
 remember() {
 	# The last line may be half of one.
 	tr -d '\r' <"$run/said" | grep '^ack ' | sed '$d' >"$run/told"

@@ -199,7 +199,7 @@ home=${HOME:-/root}
 make_initramfs "export PATH='$PATH' HOME='$home'; cd '$PWD'
 $*"
 
-# Without KVM, unless told: a virtual machine may offer one that cannot run a kernel.
+# Without KVM, unless asked for: a virtual machine may offer one that cannot run a kernel.
 accelerated="-accel tcg,thread=${THREAD:-multi} -cpu $CPU"
 [ -z "${KVM:-}" ] || accelerated="-enable-kvm -cpu host"
 say "$version, $CPUS processors, $MEMORY: ${what:-$*}"

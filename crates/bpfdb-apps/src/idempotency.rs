@@ -1,7 +1,7 @@
 //! A store of idempotency keys: `examples/procedures/idempotency.lua`.
 //!
-//! Clients send requests with few keys, each many times. Who is told that his is new executes
-//! it: he reads a counter of the key, and writes it back with one more.
+//! Clients send requests with few keys, each many times. A client whose request is new executes
+//! it: it reads a counter of the key, and writes it back with one more.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub const LIBRARY: &str = include_str!("../../../examples/procedures/idempotency
 
 /// Longer than a run takes: nothing expires.
 const MILLISECONDS: &str = "100000";
-/// One in so many who should execute a request fails, and gives up.
+/// One in so many clients that should execute a request fails, and gives up.
 const FAIL_ONE_IN: u64 = 10;
 
 /// Runs it with so many keys.

@@ -12,7 +12,7 @@
 //! | [`voter`]        | every accepted vote is there once, and no phone is over its limit     |
 //! | [`smallbank`]    | all money is there that was, but for what was paid in and taken out   |
 //! | [`tatp`]         | every call forwarding was inserted once more than it was deleted      |
-//! | [`lock`]         | nobody was between acquire and release together with somebody else    |
+//! | [`lock`]         | no two clients were between acquire and release at the same time      |
 //! | [`rate_limiter`] | no window, and no bucket, has let more through than its limit         |
 //! | [`idempotency`]  | every request was executed once, and all have seen the same result    |
 //!

@@ -80,7 +80,7 @@ impl Owner {
     fn hold(&mut self, lock: u64, random: &mut Random) -> Result<()> {
         let lock_name = name(lock);
         while !self.acquire(&lock_name)? {
-            // It is somebody else's.
+            // It is another client's.
             let token = self.token.clone();
             if random.below(10) == 0 && self.call("lock_release", &[&lock_name, &token])? {
                 anyhow::bail!("somebody else's lock was released");

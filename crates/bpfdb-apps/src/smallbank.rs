@@ -53,7 +53,7 @@ pub enum Transaction {
 }
 
 /// What each customer got, savings and checking together, less what went out. How AMALGAMATE's
-/// sum was divided between the two is not told.
+/// sum was divided between the two is not shown.
 #[derive(Debug, Default)]
 pub struct Tally(BTreeMap<i64, i64>);
 

@@ -36,7 +36,7 @@ pub struct Voter {
     pattern: Pattern,
 }
 
-/// A call: who votes for whom.
+/// A call: the voter, and the contestant.
 #[derive(Clone, Copy, Debug)]
 pub struct Vote {
     pub area: u32,
@@ -159,7 +159,7 @@ impl Voter {
         areas.chain(contestants).collect()
     }
 
-    /// Keys and arguments of a call, for those who call without a protocol.
+    /// Keys and arguments of a call, for callers without a protocol.
     pub fn words(&self, vote: &Vote) -> ([String; 3], [String; 3]) {
         let Vote {
             area,

@@ -215,7 +215,7 @@ impl Plan {
         }
     }
 
-    /// Calls `measure` for a round that warms up, which it is told, and for
+    /// Calls `measure` for a round that warms up, which a flag says, and for
     /// each that counts.
     pub(crate) fn repeat(
         &self,

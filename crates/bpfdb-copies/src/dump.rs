@@ -1,4 +1,4 @@
-//! From an engine to a file, or to anybody who reads.
+//! From an engine to a file, or to any writer.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The forms of a copy, and how a file tells which one it has.
+//! The forms of a copy, and how a file shows which one it has.
 
 use std::io::{Read, Write};
 

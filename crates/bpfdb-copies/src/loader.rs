@@ -15,7 +15,7 @@ const KEYS: usize = 512;
 const OVERHEAD: usize = size_of::<abi::bpfdb_request>() + 32;
 const IO_SIZE: usize = abi::BPFDB_IO_SIZE as usize;
 const VALUE_MAX: u64 = abi::BPFDB_VALUE_MAX as u64;
-/// For how long a key is tried again that somebody has locked, or for which memory is being
+/// For how long a key is tried again that is locked, or for which memory is being
 /// added, or the log has no room.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);

@@ -62,7 +62,7 @@ impl VerifiedCopy {
         Self::open_watched(path, options, &mut |_| Ok(()))
     }
 
-    /// The same. `progress` is told the number of keys that were read, and may end it.
+    /// The same. `progress` gets the number of keys that were read, and may end it.
     ///
     /// # Errors
     /// As above; those of `progress`.
@@ -120,7 +120,7 @@ impl VerifiedCopy {
     }
 }
 
-/// Functions are data too. They are told apart, because no command shows them as keys.
+/// Functions are data too. They are counted apart, because no command shows them as keys.
 fn refuse_what_is_there(session: &mut Session) -> Result<()> {
     let what = match look(session)? {
         Found::Nothing => return Ok(()),
@@ -141,7 +141,7 @@ struct Watched<'a> {
     taken: u64,
     /// Bytes of the file.
     passed: u64,
-    /// Of both together, when somebody heard last.
+    /// Of both together, at the last report.
     told: u64,
 }
 
@@ -223,7 +223,7 @@ impl Options {
         }
         let left_out = contents.other_databases + contents.reserved;
         let left_out = left_out + contents.other_types.values().sum::<u64>();
-        // Functions are of no database: who names one wants its keys.
+        // Functions are of no database: a caller that names one wants its keys.
         let wants_keys = contents.functions == 0 || self.database.is_some();
         if contents.keys == 0 && wants_keys && left_out > 0 {
             return Err(Error::Refused(format!(

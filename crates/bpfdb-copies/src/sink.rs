@@ -67,7 +67,7 @@ pub struct Contents {
     /// Libraries of functions in a file of Redis. Together they are one more key,
     /// [`bpfdb::FUNCTIONS_KEY`], which `keys` does not count.
     pub functions: u64,
-    /// Redis was told to write no checksum: damage need not be found.
+    /// Redis was configured to write no checksum: damage need not be found.
     pub is_unchecked: bool,
 }
 

@@ -311,7 +311,7 @@ struct Told<'a> {
     progress: Progress<'a>,
     order: DatabaseOrder,
     given: u64,
-    /// Since it was told.
+    /// Since the last report.
     bytes: usize,
 }
 

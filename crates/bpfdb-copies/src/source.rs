@@ -63,7 +63,7 @@ pub(crate) struct Source<I> {
     at: usize,
     /// Number of the buffer's first byte.
     base: u64,
-    /// Of all bytes up to `summed` in the buffer, if somebody asks for it.
+    /// Of all bytes up to `summed` in the buffer, if it is asked for.
     sum: Option<Crc64>,
     summed: usize,
 }

@@ -1,6 +1,6 @@
 //! What a command replied, as a value of Lua.
 //!
-//! Each part becomes a value at once: so all of it counts as the memory of the script, and nobody
+//! Each part becomes a value at once: so all of it counts as the memory of the script, and no other client
 //! waits for a long one.
 
 use mlua::{Lua, Table, Value};
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
     fn nil(&self) -> Value {
         match self.resp3 {
             true => Value::Nil,
-            // To be told from the end of an array.
+            // To differ from the end of an array.
             false => Value::Boolean(false),
         }
     }

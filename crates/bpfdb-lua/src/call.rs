@@ -65,7 +65,7 @@ const STACK_BYTES: usize = 16 << 20;
 /// Lines of redis.log() that wait; then the call is left, so that they are written.
 const LINES_MAX: usize = 32;
 
-/// What the functions that a script calls share with who resumes it.
+/// What the functions that a script calls share with the code that resumes it.
 #[derive(Default)]
 pub(crate) struct Link {
     /// While a call runs: its stack's way back.
@@ -83,10 +83,10 @@ pub(crate) struct Link {
     pub(crate) passes_error_on: Cell<bool>,
     /// Goes on from call to call and from state to state, as in Redis.
     random: Rc<Random>,
-    /// From a seed to the end of the call: who wants the same numbers has none of calls beside it.
+    /// From a seed to the end of the call: so it draws none of the numbers of calls beside it.
     seeded: Cell<Option<u64>>,
     pub(crate) json: Rc<Cell<json::Config>>,
-    /// Lines of redis.log() that nobody has taken yet.
+    /// Lines of redis.log() that are not taken yet.
     lines: RefCell<Vec<(u8, Vec<u8>)>>,
 }
 
@@ -190,7 +190,8 @@ impl Link {
 
 /// A look that comes so long after the one before has found instructions that take as long: a
 /// comparison of strings of zeros takes 4 ms for each million, and dozens of them fit between two looks.
-/// From then on there is a look after each, for a hundred times as long: who asks for it is slowed down.
+/// From then on there is a look after each, for a hundred times as long: a script that asks for it is slowed
+/// down.
 const TOO_LATE: Duration = Duration::from_millis(50);
 
 /// What a look at the clock has found.

@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::work::{PIECE_BYTES, Work};
 
 /// The upvalues: where the [`Work`] is, the function, pieces of work that each call is at least, and
-/// a [`Range`] or nil. The second is who owns the work.
+/// a [`Range`] or nil. The second is the owner of the work.
 const WORK: c_int = 1;
 const FUNCTION: c_int = 3;
 const LEAST: c_int = 4;

@@ -3,7 +3,7 @@
 //! The compiler walks lists of jumps and of names that a text can make as long as it is itself: its
 //! time grows with the square of the text's length, and no hook runs meanwhile. So it is handed the
 //! text in small pieces, and before each the clock is looked at. Within a call others are served;
-//! outside of one, where nobody is, a text that takes too long is refused.
+//! outside of one, where it cannot be, a text that takes too long is refused.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::rc::Rc;

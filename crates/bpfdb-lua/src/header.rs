@@ -7,7 +7,7 @@
 pub struct Flags {
     /// It has a first line that says what it is.
     pub has_header: bool,
-    /// It writes nothing: who tries all the same gets an error.
+    /// It writes nothing: a write gets an error.
     pub no_writes: bool,
     /// It is to run although memory is short.
     pub allow_oom: bool,

@@ -62,7 +62,7 @@ impl Default for Config {
     }
 }
 
-/// With the settings of the call, which are those of all who have this table.
+/// With the settings of the call, which are those of all that have this table.
 pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     with_settings(lua, limits, link, &link.json)
 }

@@ -1,7 +1,7 @@
 //! Lua 5.1 as Redis runs it: scripts and libraries of functions, each call in a sandbox, with
 //! limits on time and memory.
 //!
-//! A call never blocks whoever runs it. It has a stack of its own, on which it is left where
+//! A call never blocks the thread that runs it. It has a stack of its own, on which it is left where
 //! it stands when it wants a command executed, or when its time slice is over:
 //!
 //! ```text

@@ -43,7 +43,7 @@ pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Resu
     Ok(table)
 }
 
-/// The upvalues of all functions: where the [`Scratch`] is, and who owns it.
+/// The upvalues of all functions: where the [`Scratch`] is, and its owner.
 const SCRATCH: c_int = 1;
 const OWNER: c_int = 2;
 /// Of what `gmatch` gives.
@@ -220,7 +220,7 @@ impl<'a> Frame<'a> {
 
     /// Bytes that Lua has, rounded up.
     fn used(self) -> usize {
-        // SAFETY: this only tells.
+        // SAFETY: this only reads.
         let kib = unsafe { ffi::lua_gc(self.state, ffi::LUA_GCCOUNT, 0) };
         (kib as usize + 1) * 1024
     }
@@ -228,7 +228,7 @@ impl<'a> Frame<'a> {
 
 // ---- rep --------------------------------------------------------------------------
 
-/// `rep(text, times)`. That of Lua goes on for as many times as it is told, be the text empty.
+/// `rep(text, times)`. That of Lua goes on for as many times as given, even if the text is empty.
 unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
     // SAFETY: called by Lua; whatever is kept can be copied. The arguments stay where they are.
     let (frame, text, times) = unsafe {

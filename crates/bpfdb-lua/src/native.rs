@@ -147,7 +147,7 @@ unsafe extern "C-unwind" fn less(state: *mut lua_State) -> c_int {
 /// `math.random`, with the numbers of Redis.
 fn random_of(lua: &Lua, link: &Rc<Link>) -> mlua::Result<Function> {
     unsafe extern "C-unwind" fn make(state: *mut lua_State) -> c_int {
-        // SAFETY: the two arguments become the upvalues: where the link is, and who owns it.
+        // SAFETY: the two arguments become the upvalues: where the link is, and its owner.
         unsafe { ffi::lua_pushcclosure(state, random, 2) };
         1
     }

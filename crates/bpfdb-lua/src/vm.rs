@@ -75,7 +75,7 @@ impl Vm {
         self.lua.used_memory()
     }
 
-    /// Bytes that it takes when what nobody needs is removed, if these are more than so many: what
+    /// Bytes that it takes when what is not needed is removed, if these are more than so many: what
     /// compiling leaves behind, say. Not while a call is on its way.
     pub fn memory_collected(&self, most: usize) -> usize {
         self.collect(most);
@@ -279,8 +279,8 @@ const LATE: Duration = Duration::from_millis(1);
 ///
 /// A coroutine counts its own instructions from its beginning on; so making one is work that is
 /// counted, too (sandbox.lua). How many lie between two looks is each coroutine's own as well, and
-/// cannot be asked. So every one is told when it looks itself: that the call is to end, whatever
-/// others were told; and how often to look, if the state's size has changed, or if the last look was
+/// cannot be asked. So every one learns it when it looks itself: that the call is to end, whatever
+/// others have learned; and how often to look, if the state's size has changed, or if the last look was
 /// long ago.
 fn set_hook(lua: &Lua, link: &Rc<Link>, every: u32) -> mlua::Result<()> {
     let inner = Rc::clone(link);

@@ -22,7 +22,7 @@ use crate::history::{Access, Element, Key, Transaction, Workload};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Anomaly {
-    /// A read returned what nobody wrote.
+    /// A read returned what was never written.
     Garbage,
     /// A read returned what a transaction wrote that did not commit.
     G1aAbortedRead,
@@ -240,7 +240,7 @@ fn list_orders(history: &[Transaction]) -> Result<Orders, Violation> {
 /// Pairs of versions, per version, that the inference for registers looks at.
 const WINDOW: usize = 16;
 
-/// If somebody who saw a (or wrote it) had ended when somebody who saw b began,
+/// If a transaction that saw a (or wrote it) had ended when one that saw b began,
 /// then a is older than b.
 fn register_orders(history: &[Transaction], writes: &Writes) -> Orders {
     /// When a version was certainly there, and when it was still the newest.
@@ -331,7 +331,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Between those who wrote, or read, a version and its overwriters.
+    /// Between those that wrote, or read, a version and its overwriters.
     fn add_overwrites(&mut self, orders: &Orders, writes: &Writes) {
         let mut readers: HashMap<(Key, Option<Element>), Vec<usize>> = HashMap::new();
         for (node, transaction) in self.committed() {
@@ -372,7 +372,7 @@ impl<'a> Graph<'a> {
     /// a -> b for every a that had ended when b began, by way of a chain with
     /// one node per end, so that there are few edges.
     fn add_real_time(&mut self) {
-        // Ties: begins first, so that equal times order nobody.
+        // Ties: begins first, so that equal times order nothing.
         let begins = self.committed().map(|(node, t)| (t.began, false, node));
         let ends = self.committed().map(|(node, t)| (t.ended, true, node));
         let mut events: Vec<_> = begins.chain(ends).collect();

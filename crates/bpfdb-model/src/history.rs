@@ -1,7 +1,7 @@
 //! What clients did and saw in a parallel run, for [`check`](crate::check).
 //!
 //! Every write of a history writes an element that no other write does, so a
-//! read tells whose write it saw. There are two workloads:
+//! read shows whose write it saw. There are two workloads:
 //!
 //! * **Lists**: a write reads the list under the key, appends its element, and
 //!   writes it back. A list then shows all writes before it in their order, so

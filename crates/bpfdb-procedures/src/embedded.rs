@@ -1,7 +1,7 @@
 //! Compiled procedures, called by programs that embed the engine: XDP, tc, sk_msg, sk_skb, kprobes,
 //! tracepoints, perf events.
 //!
-//! The program includes `bpfdb/procedure.bpf.h`, which tells how it calls, and names functions
+//! The program includes `bpfdb/procedure.bpf.h`, which shows how it calls, and names functions
 //! by numbers of its own. User space publishes under these numbers what it has compiled, and may
 //! do so again while the program calls:
 //!

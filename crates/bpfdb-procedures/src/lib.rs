@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`Unit`] is a text and what has become of its functions. Nothing here knows of connections
-//! or of the server: who calls the program, and where it stands, is the caller's. Two of them are
+//! or of the server: which code calls the program, and where it stands, is the caller's. Two of them are
 //! here: [`inside`], for the process itself, and [`embedded`], for programs that embed the engine.
 //! docs/decisions/0024-procedures-in-the-kernel.md says why it is so.
 

@@ -4,7 +4,7 @@
 //!  1. Every entry lies within the block, behind the places.
 //!  2. Keys ascend. That of the first child is empty, and is not compared.
 //!
-//! Of a block that somebody else has given a right checksum the answers mean nothing; still every access is
+//! Of a block that was changed and given a right checksum the answers mean nothing; still every access is
 //! within it.
 
 use std::cmp::Ordering;

@@ -44,7 +44,7 @@ impl Deref for Buffer {
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; nobody else has it.
+        // SAFETY: as above; it is not shared.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), Self::LEN) }
     }
 }

@@ -13,7 +13,7 @@ const FOOTER_MAGIC: &[u8; 8] = b"BPFDBEND";
 /// What a table says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Random: tells tables apart.
+    /// Random: distinguishes tables.
     pub id: u64,
     /// Bytes of a block.
     pub block_size: u32,

@@ -47,7 +47,7 @@ pub struct Writer {
     leaf: Builder,
     keys: Keys,
     last: Vec<u8>,
-    /// What the open leaf begins with, cut behind the first byte that tells it from what is before.
+    /// What the open leaf begins with, cut behind the first byte that differs from what is before.
     begins: Vec<u8>,
 }
 

@@ -101,7 +101,7 @@ pub fn npm(folder: &Path) -> Result<(), String> {
     try_run("npm", &arguments, folder).map(drop)
 }
 
-/// Until it is dropped nobody else has it.
+/// Until it is dropped no other thread has it.
 fn turn(path: &Path) -> Flock<File> {
     let file = File::create(path).expect("a lock file");
     Flock::lock(file, FlockArg::LockExclusive).expect("locked")

@@ -6,7 +6,7 @@
 //! 3. What a failed test had, and what cannot be restored, is dropped and not lent again.
 //!
 //! A pool is a static, so that what is idle at the end is not dropped by itself: a pool whose things
-//! must be dropped has somebody call [`Pool::end`].
+//! must be dropped calls [`Pool::end`].
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};

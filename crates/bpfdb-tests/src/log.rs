@@ -23,7 +23,7 @@ const RING: u32 = 16 << 20;
 /// Bytes that a recovered engine may need besides.
 const MORE_MEMORY: u64 = 256 << 20;
 const VARIABLE: &str = "BPFDB_TEST_LOG";
-/// Names the file that gets a line for each log: whoever runs a suite because of the log looks
+/// Names the file that gets a line for each log: a run of a suite because of the log looks
 /// whether there was one (`scripts/suites.sh`).
 const COUNTED: &str = "BPFDB_TEST_LOGS";
 /// Longer than a busy disk takes for anything.
@@ -34,7 +34,7 @@ pub fn is_wanted() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Shall clients be told only what is durable?
+/// Shall replies wait until what they expose is durable?
 pub fn is_sync() -> bool {
     env::var(VARIABLE).is_ok_and(|mode| mode == "sync")
 }
@@ -73,7 +73,7 @@ impl TestLog {
     }
 
     /// Ends the log, and recovers it into another engine: that has the same keys, values and
-    /// times of expiry as this one. Nobody writes any more, and nobody else holds the log.
+    /// times of expiry as this one. There are no writes any more, and no other process holds the log.
     ///
     /// # Panics
     /// If anything differs.

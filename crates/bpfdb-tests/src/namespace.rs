@@ -1,4 +1,4 @@
-//! Namespaces of threads: what a test does in them is seen by nobody else, and
+//! Namespaces of threads: what a test does in them is not seen outside, and
 //! goes with the last thread and process in them, however they end. So nothing
 //! is left behind, and several runs on one machine do not meet.
 
@@ -43,7 +43,7 @@ pub fn files() -> Files {
     let pins = bpfdb::mounts::bpffs().expect("a mount table");
     let pins = pins.unwrap_or_else(|| "/sys/fs/bpf".into());
     mount_new("bpf", &pins);
-    // Hides nothing that somebody may need.
+    // Hides nothing that may be needed.
     let folder = pins.join("files");
     fs::create_dir(&folder).expect("a folder");
     mount_new("tmpfs", &folder);

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Datagrams over the loopback device, until told to stop. They carry no
+/// Datagrams over the loopback device, until stopped. They carry no
 /// operators: they shift the moments at which timers and threads get a turn.
 pub fn datagrams(stop: &AtomicBool) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bind a socket");

@@ -1,4 +1,4 @@
-//! Scripts: what several sessions do, step by step, and what they are told.
+//! Scripts: what several sessions do, step by step, and what they get.
 //!
 //! ```text
 //! # Everything behind # is for people.

@@ -94,7 +94,7 @@ impl Steps {
         let found = self.writers.lookup(&number, MapFlags::ANY);
         let bytes = found.expect("a look-up").expect("the writer");
         let (words, _) = bytes.as_chunks();
-        // The first three have what it was told.
+        // The first three have what it got.
         let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let [_, _, _, tried, committed, _, durable, unexpected] = words[..] else {
             panic!("{words:?}");

@@ -71,7 +71,7 @@ fn wait_for_memory() {
     std::thread::sleep(std::time::Duration::from_millis(1));
 }
 
-/// Memory that is being added is no Error to anybody who can wait.
+/// Memory that is being added is no Error for a caller that can wait.
 fn retry_auto_commit<V>(mut operator: impl FnMut() -> Result<V, Error>) -> Result<V, Error> {
     loop {
         match operator() {

@@ -70,7 +70,7 @@ fn benchmark(address: std::net::SocketAddr, random: Option<usize>) -> Vec<String
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}\n{wrong}");
-    // It ends at the first error that it is told, and shows it.
+    // It ends at the first error that it gets, and shows it.
     for text in [&told, &wrong] {
         assert!(!text.contains("rror"), "{told}\n{wrong}");
     }

@@ -85,7 +85,7 @@ impl Target {
             .collect()
     }
 
-    /// The kernel answered the calls, all but those that met others too often: who is interrupted
+    /// The kernel answered the calls, all but those that met others too often: one that is interrupted
     /// with a lock keeps it. The calls behind such a one in a pipeline are the daemon's, too.
     fn check_path(&self, outcome: &Outcome, before: &BTreeMap<String, u64>) {
         let all = procedures(&mut self.client()).expect("procedures");
@@ -276,7 +276,7 @@ fn through_tcp_and_in_send(mut run: impl FnMut(&Target)) {
 }
 
 /// Whoever meets the lock of a call that has lost its processor waits, in the kernel and then in
-/// the daemon: no client is told CONFLICT, which would end the run.
+/// the daemon: no client gets CONFLICT, which would end the run.
 #[test]
 fn hot_records_on_busy_processors() {
     through_tcp_and_in_send(|target| {

@@ -117,7 +117,7 @@ impl<'a> Setup<'a> {
         vec![rates, rows.latencies(), rows.processor()]
     }
 
-    /// Says below a table where it was measured, and who is missing.
+    /// Says below a table where it was measured, and which subjects are missing.
     pub(crate) fn note(&self, table: &mut Table) {
         table.note(self.place.note());
         if let Some(missing) = &self.missing {

@@ -107,7 +107,7 @@ fn suffer(plan: &Plan, server: &Server, attack: &Attack) -> Result<Outcome> {
         let attackers: Vec<_> = (0..attack.threads)
             .map(|_| {
                 scope.spawn(|| {
-                    // If it fails, nobody waits for it.
+                    // If it fails, it is not waited for.
                     let _end = AtEnd::of(&state);
                     (attack.run)(&state)
                 })

@@ -1,4 +1,4 @@
-//! GET and SET of everybody else: the same server without functions, and with those of the
+//! GET and SET of all other clients: the same server without functions, and with those of the
 //! examples in the kernel.
 
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! A control group of this program's own, in which the proxy's programs see nobody else.
+//! A control group of this program's own, in which the proxy's programs see no other process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A writer beside read-only transactions that nobody ends: what do their
+//! A writer beside read-only transactions that are never ended: what do their
 //! snapshots cost it?
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ const OPEN: usize = 8;
 /// Reads in a transaction before the next one begins.
 const READS: usize = 4;
 
-/// Begins, reads and ends transactions until it is told to stop; how many
+/// Begins, reads and ends transactions until it is stopped; how many
 /// ended well.
 pub(super) fn stream(engine: &Engine, draws: &[u32], stop: &AtomicBool) -> Result<u64> {
     // In single-version mode there are no snapshots to read from without

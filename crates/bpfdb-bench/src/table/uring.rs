@@ -104,7 +104,7 @@ impl<'a> Uring<'a> {
         let block = self.blocks[place].0.as_mut_ptr();
         let read = opcode::ReadFixed::new(types::Fixed(0), block, 512, place as u16);
         let entry = read.offset(walk.offset()).build().user_data(place as u64);
-        // SAFETY: the block is registered, and nobody looks at it until the read has completed.
+        // SAFETY: the block is registered, and it is not read until the read has completed.
         unsafe {
             self.ring
                 .submission()

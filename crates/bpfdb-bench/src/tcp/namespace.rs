@@ -13,7 +13,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::gettid;
 
-/// A network namespace, and an address in it: a new one, which ends when nobody holds it
+/// A network namespace, and an address in it: a new one, which ends when it is not held
 /// any more, or that of this program.
 #[derive(Clone)]
 pub(crate) struct NetworkNamespace {
@@ -39,7 +39,7 @@ impl NetworkNamespace {
         let holder = thread::spawn(move || {
             let made = Self::new(2).map(|namespace| (namespace, gettid()));
             let made = sender.send(made);
-            // Until the devices are there, or nobody wants them any more.
+            // Until the devices are there, or they are not wanted any more.
             made.is_ok().then(|| wait.recv())
         });
         let (there, thread) = receiver.recv().context("a namespace")??;

@@ -129,7 +129,7 @@ impl Server {
         self
     }
 
-    /// Any server that is told its address by arguments.
+    /// Any server that gets its address by arguments.
     pub(crate) fn start(
         name: String,
         program: &Path,

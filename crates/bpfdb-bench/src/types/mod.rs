@@ -6,7 +6,7 @@
 //! rates.rs      the rounds of all requests:     types, types-local, types-large
 //! erase.rs      DEL of a large hash, beside others:           types-delete
 //! publish.rs    messages to subscribers:                      types-publish
-//! hand_over.rs  from a push to the reply of who waits for it: types-blocking
+//! hand_over.rs  from a push to the reply of the client that waits for it: types-blocking
 //! tables.rs     what was measured, as tables
 //! ```
 //!

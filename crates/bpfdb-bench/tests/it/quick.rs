@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Runs the program with these arguments; its report.
 fn report(arguments: &[&str]) -> Value {
-    // Its servers meet nobody, and nothing is left of them.
+    // Its servers meet no other, and nothing is left of them.
     namespace::network();
     let folder = namespace::files().folder;
     let results = folder.join("results");

@@ -17,7 +17,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Lets the preprocessor walk the list, so that nobody parses C by hand.
+    /// Lets the preprocessor walk the list, so that C is not parsed by hand.
     pub(super) fn rows(&self, tree: &Tree, clang: &str) -> Result<Vec<Vec<String>>> {
         let Self {
             header,

@@ -1,4 +1,4 @@
-//! Header and blocks: what is verified before anybody looks at entries.
+//! Header and blocks: what is verified before entries are read.
 
 use std::io::{Read, Write};
 
@@ -175,7 +175,7 @@ impl<R: Read> Input for Blocks<R> {
         Ok(())
     }
 
-    /// The block is as near as it can be told.
+    /// The block is as near as it can be found.
     fn place(&self, _: u64) -> u64 {
         self.at
     }

@@ -169,7 +169,7 @@ fn damage_is_named_with_its_place() {
     }
 }
 
-/// A later form says which one it is; who does not know it must not guess what it has.
+/// A later form says which one it is; a reader that does not know it must not guess what it has.
 #[test]
 fn another_version_is_told_apart() {
     let mut jsonl = written(Format::Jsonl, &small(), usize::MAX);

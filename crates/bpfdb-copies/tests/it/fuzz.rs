@@ -242,7 +242,7 @@ fn changed_files(cases: Cases) {
     });
 }
 
-/// Somebody who makes a file may give it any checksum. What is read of it is within the limits,
+/// A made-up file may have any checksum. What is read of it is within the limits,
 /// and every form keeps it.
 fn changed_files_with_right_checksums(cases: Cases) {
     cases.run(&file_and_changes(), |(file, changes)| {

@@ -182,7 +182,7 @@ fn what_is_not_for_us() {
         outcome_of_long,
         Err(Error::Foreign { offset: 10, .. })
     ));
-    // Long keys of other types and databases are in nobody's way.
+    // Long keys of other types and databases are in no other's way.
     let long = [
         &b"\x07\x42\x01"[..],
         &[b'k'; 513],

@@ -1,4 +1,4 @@
-//! Files that are written into an engine: all of it, or nothing, or told how much.
+//! Files that are written into an engine: all of it, or nothing, or with a report of how much.
 
 use crate::common;
 
@@ -235,7 +235,7 @@ fn what_has_expired_is_left_out() {
     }
 }
 
-/// A key that somebody has locked is written when the lock is gone; others are not kept back.
+/// A key that is locked is written when the lock is gone; others are not kept back.
 #[test]
 fn locks_are_waited_for() {
     let engine = engine();

@@ -407,7 +407,7 @@ fn a_text_that_is_compiled_for_minutes_is_refused() {
     assert_eq!(machine.eval(&long, &[], &[]), Ok(Reply::Nil));
 }
 
-/// From a seed on a call draws the numbers of that seed, whoever draws beside it.
+/// From a seed on a call draws the numbers of that seed, also beside calls that draw.
 #[test]
 fn a_seed_is_the_calls_own() {
     const SEEDED: &str =

@@ -1,6 +1,6 @@
 //! Which keys a procedure writes.
 //!
-//! Who reads a key under a shared lock, and then writes it, meets every other one who does the
+//! A call that reads a key under a shared lock, and then writes it, meets every other one that does the
 //! same. So a key that is written somewhere gets the exclusive lock when it is read.
 
 use std::cell::RefCell;

@@ -18,7 +18,7 @@ const NAME: &str = "bpfdb_procedure";
 const LOG_BYTES: usize = 16 << 20;
 const LOG_SHOWN: usize = 2000;
 
-/// A program in the kernel; it goes when nobody has it any more.
+/// A program in the kernel; it goes with its last user.
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
@@ -169,7 +169,7 @@ impl Assembled {
         if fd < 0 {
             return Err(io::Error::from_raw_os_error(-fd));
         }
-        // SAFETY: a new descriptor that nobody else knows.
+        // SAFETY: a new descriptor that is not shared.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The text is one that Lua has loaded before. What Lua refuses to load may well be compiled
-//! here; nobody gets to run it.
+//! here; it is never run.
 //!
 //! The interpreter has all of Lua, so nothing has to be compiled. What is compiled has exactly
 //! the results of the interpreter. Where that is in doubt, the text is [`Unsupported`].
@@ -35,7 +35,7 @@ use crate::ir;
 
 pub use unsupported::Unsupported;
 
-/// Longer texts are the interpreter's: who has such a function calls it seldom.
+/// Longer texts are the interpreter's: such a function is seldom called.
 pub const TEXT_MAX: usize = 64 * 1024;
 /// For the parser, which calls itself for what lies in brackets. [`parse`] limits how deep.
 const STACK: usize = 64 * 1024 * 1024;

@@ -45,7 +45,7 @@ pub struct Chains<'a> {
     together: usize,
     /// A chain was given up: the process answers from then on.
     is_stuck: bool,
-    // They end in this order: nobody is called for a ring that is gone, and no ring has lost its memory.
+    // They end in this order: no function is called for a ring that is gone, and no ring has lost its memory.
     ring: Ring,
     _link: Link,
     _object: Object,

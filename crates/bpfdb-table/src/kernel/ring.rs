@@ -88,7 +88,7 @@ fn reopen(table: &Table) -> Result<File> {
 }
 
 impl Ring {
-    /// The program is told of the ring, and may be attached when this returns. [`Ring::begin`] comes then.
+    /// The program gets the ring, and may be attached when this returns. [`Ring::begin`] comes then.
     pub(crate) fn create(memory: &Memory, table: &Table, options: &ChainOptions) -> Result<Self> {
         let file = reopen(table)?;
         let mut parameters = io_uring_params::default();

@@ -1,6 +1,6 @@
 //! A server in a process of its own, whose memory can be measured.
 //!
-//! The process is the test program itself, told to run one test only. So a file
+//! The process is the test program itself, started with one test only. So a file
 //! that uses this has such a test:
 //!
 //! ```ignore
@@ -95,7 +95,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The end of its input tells it to stop.
+        // The end of its input stops it.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -48,7 +48,7 @@ pub fn churn<T: Target>(target: &T, plan: Churn) -> Result<Tally, String> {
         for round in 0..plan.rounds {
             result = result.and_then(|()| worker.round(&mut tally));
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            // Everybody goes on, or nobody: no one waits in vain.
+            // All go on, or none: no one waits in vain.
             barrier.wait();
             if failed.load(Ordering::Relaxed) {
                 break;

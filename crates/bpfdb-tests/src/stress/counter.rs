@@ -1,4 +1,4 @@
-//! Counters lose no increment: what clients were told is committed is there.
+//! Counters lose no increment: what was replied as committed is there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

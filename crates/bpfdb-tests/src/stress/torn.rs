@@ -48,7 +48,7 @@ pub fn overwrite<T: Target>(target: &T, plan: Torn) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// One byte all over, which also tells the length, modulo 251.
+/// One byte all over, which also encodes the length, modulo 251.
 fn write<C: Client>(
     client: &mut C,
     keys: &[Vec<u8>],

@@ -2,7 +2,7 @@
 //!
 //! A procedure, or a block between MULTI and EXEC, does not let its client look at one reply
 //! before it sends the next operator, as [`record`](super::record) does. The client says
-//! beforehand all that the transaction does, and is told afterwards all that it has seen:
+//! beforehand all that the transaction does, and gets afterwards all that it has seen:
 //!
 //! ```text
 //!   Whole: read 3, append 17 to 2, read 2, commit

@@ -289,7 +289,7 @@ fn histories_of_whole_transactions_show_faults() {
         let pieces = found(record(None, workload, true)).expect("pieces are not found");
         println!("{workload:?} in pieces: {pieces:.60}");
         for fault in OF_ISOLATION {
-            // Here nobody commits what has failed.
+            // Here what has failed is not committed.
             if *fault == Fault::FailedCommits {
                 continue;
             }

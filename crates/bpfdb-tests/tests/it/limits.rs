@@ -82,7 +82,7 @@ fn an_idle_transaction_is_rolled_back() {
         // The engine goes by the ticks of its timer.
         assert!(waited >= IDLE / 2, "rolled back after {waited:?} already");
 
-        // It is told so, until it ends what it had begun.
+        // It gets that error until it ends what it had begun.
         assert_eq!(idle.get(b"x"), Err(Error::TimedOut));
         assert_eq!(idle.set(b"x", b"idle"), Err(Error::TimedOut));
         assert_eq!(idle.begin(), Err(Error::TimedOut));

@@ -32,7 +32,7 @@ pub struct Head {
     pub elements: u64,
     /// Bytes of all keys and values.
     pub bytes: u64,
-    /// Nobody who chooses elements knows into which buckets they go.
+    /// A client that chooses elements does not know into which buckets they go.
     pub secret: [u64; 2],
     pub buckets: u64,
     pub next_page: u64,

@@ -69,7 +69,7 @@ impl<P: Pages> Big<P> {
         Ok(taken)
     }
 
-    /// All elements go. The pages are left to whoever removes the rest: there will be no head.
+    /// All elements go. The pages are left to the code that removes the rest: there will be no head.
     pub fn clear(&mut self) -> Result<(), P::Error> {
         self.head.elements = 0;
         self.cache

@@ -13,7 +13,7 @@
 //!
 //! Invariants
 //!  1. Head and pages are read and written in one transaction: what is there is what the head says. Whoever
-//!     writes a page writes the head, so who has read or watches the head knows of every change.
+//!     writes a page writes the head, so a reader or watcher of the head sees every change.
 //!  2. The table has the buckets 0 to `buckets` - 1, all of them, empty ones included. An element is in the
 //!     bucket that its hash says ([`table`]).
 //!  3. A leaf has elements, and an inner page children. A child's count in its parent is that of the elements

@@ -1,5 +1,5 @@
-//! SipHash-1-3, the hash of elements: keyed, so that nobody can choose many for one bucket. What it makes is
-//! part of the form in which collections are kept.
+//! SipHash-1-3, the hash of elements: keyed, so that a client cannot choose many for one bucket. What it
+//! makes is part of the form in which collections are kept.
 
 use std::hash::Hasher;
 

@@ -190,7 +190,7 @@ impl<P: Pages> Big<P> {
 
     // ---- Any element, and all of them -------------------------------------------
 
-    /// An element by chance, each about as probable as any other; `below` draws a number below another.
+    /// A random element, each about as probable as any other; `below` draws a number below another.
     /// The table has one.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! A ring of the log holds less than the operations of one measurement. So these are divided into
 //! parts of half a ring, which the engines run in turns: a part of the first, of the second, of
 //! the third, then the next part. After each of its parts an engine's log is written out before
-//! anybody goes on; that time does not count. During a part the thread that writes the log works
+//! any client goes on; that time does not count. During a part the thread that writes the log works
 //! as ever, on the other processor if there is one. Once more the same SETs run without pauses:
 //! there a ring may become full, and the disk be the limit. The operations that are refused then
 //! are shown, and their time is divided among those that succeeded.

@@ -4,7 +4,7 @@
 //! from another network namespace, over veth, at bpfdb and Redis.
 //!
 //! ```text
-//! subject.rs    who is asked
+//! subject.rs    the servers and libraries that are measured
 //! postgres.rs   PostgreSQL, by pgbench
 //! sqlite.rs     SQLite, by sqlite.py
 //! ```

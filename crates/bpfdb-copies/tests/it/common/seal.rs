@@ -8,7 +8,7 @@ const HEADER_SUM: usize = 12;
 const BLOCK_HEAD: usize = 8;
 const LAST: u32 = 1 << 31;
 
-/// A file of Redis is told that it has no checksum. What is no copy stays as it is.
+/// A file of Redis gets the mark that it has no checksum. What is no copy stays as it is.
 pub fn seal(bytes: &mut Vec<u8>) {
     if bytes.starts_with(b"REDIS") && bytes.len() > 17 {
         let end = bytes.len() - 8;

@@ -69,7 +69,7 @@ pub(in crate::lua) enum Binding<'a> {
     Table(Table),
 }
 
-/// A table that nobody changes: its elements.
+/// A table that is not changed: its elements.
 #[derive(Clone, Debug)]
 pub(in crate::lua) struct Table {
     pub(super) elements: Rc<[Operand]>,

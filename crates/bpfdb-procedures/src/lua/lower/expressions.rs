@@ -1,6 +1,6 @@
 //! Expressions: each becomes an operand.
 //!
-//! Some are told where to put their value, `to`. Then nothing that is still to be read may be
+//! Some are given a place for their value, `to`. Then nothing that is still to be read may be
 //! there, because a value may be put there before all of the expression was evaluated.
 
 use super::super::constants::{LITERAL_MAX, constant, shown};

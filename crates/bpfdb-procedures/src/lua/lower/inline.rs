@@ -4,7 +4,7 @@
 //! these have the values that they have in Lua. A function that assigns to one of them is
 //! unsupported, so operands of an expression around the call stay what they were.
 //!
-//! Lua tells nothing from nil: `tonumber()` is an error, and `tonumber(nil)` is nil. Whether a
+//! Lua distinguishes nothing from nil: `tonumber()` is an error, and `tonumber(nil)` is nil. Whether a
 //! function may return nothing is known when it was put in: what it calls may be a parameter.
 
 use super::super::syntax::{Expression, ExpressionKind, Function};

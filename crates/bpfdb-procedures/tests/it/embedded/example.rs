@@ -41,7 +41,7 @@ fn each_source_has_its_bucket() {
     let engine = engine();
     let object = load(&engine, bpfdb::objects::EXAMPLES, NAME);
     let mut published = Published::new(&engine, &object, NAME).expect("procedures for it");
-    // Nothing is published: nobody is judged.
+    // Nothing is published: there is no verdict.
     assert_eq!(send_many(&object, [10, 0, 0, 1], 20), 20);
 
     let functions = [(LIMIT_BUCKET, "limit_bucket")];

@@ -5,7 +5,7 @@
 //! callers.rs    types of programs that call
 //! calls.rs      outcomes, replies, functions that are replaced while they are called
 //! nested.rs     calls that interrupt others, and frames that are another task's
-//! busy.rs       somebody else is in the caller's session and stays
+//! busy.rs       a visitor is in the caller's session and stays
 //! ```
 
 mod busy;

@@ -35,7 +35,7 @@ impl Tick {
 }
 
 /// A timer interrupts a call, and calls the same procedure in a session of its own: each call of
-/// both is executed once or not at all, and tells which.
+/// both is executed once or not at all, and shows which.
 #[test]
 fn a_call_may_interrupt_a_call() {
     let mut calls = Calls::new(SLOW);

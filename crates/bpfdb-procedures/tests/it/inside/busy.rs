@@ -31,7 +31,7 @@ fn a_session_that_stays_busy_says_so() {
     assert_eq!(reply.expect("a reply"), Reply::Integer(1));
 }
 
-/// He is there when the call ends: it is rolled back when he leaves, and the next one finds a
+/// The visitor is there when the call ends: it is rolled back when it leaves, and the next one finds a
 /// session like any other.
 #[test]
 fn a_call_that_cannot_end_its_transaction_leaves_nothing() {
@@ -61,7 +61,7 @@ fn a_call_that_cannot_end_its_transaction_leaves_nothing() {
     assert_eq!(number(&mut session, b"n"), Some(added));
 }
 
-/// One that may wait is executed when he has left.
+/// One that may wait is executed when the visitor has left.
 #[test]
 fn a_call_waits_until_the_reaper_has_left() {
     let engine = engine();

@@ -177,7 +177,7 @@ fn a_call_that_writes_many_large_values_ends_in_time() {
     }
 }
 
-/// Room for all of these calls: nobody reads it.
+/// Room for all of these calls: it is not read.
 const LOG_RING: u32 = 256 << 20;
 /// Fewer than a transaction may lock.
 const KEYS: usize = 900;

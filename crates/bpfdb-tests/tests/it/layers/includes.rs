@@ -25,7 +25,7 @@ pub(super) struct Source {
     pub(super) guard: Option<String>,
 }
 
-/// Where `<…>` is looked for, as the compiler is told to.
+/// Where `<…>` is looked for, as by the compiler's flags.
 const FOLDERS: [&str; 2] = ["include", "bpf"];
 
 /// All `.c` and `.h` below `bpf` and `include`.

@@ -91,7 +91,7 @@ def main() -> None:
         assert is_near(ours.reset_time, theirs.reset_time), f"{told}: {ours} {theirs}"
         ours, theirs = (side.data() for side in sides)
         assert agree(ours, theirs), f"{told}: {ours} {theirs}"
-    # Else a limiter that says the same to everybody would pass.
+    # Else a limiter that says the same to all clients would pass.
     assert STEPS // 10 < allowed < STEPS * 3 // 4, allowed
 
 
