@@ -12,7 +12,7 @@ use bpfdb_server::Loaded;
 use crate::bars::Progress;
 use crate::data::not_written;
 use crate::interrupts::Interrupts;
-use crate::notify;
+use bpfdb_service::notify;
 
 /// Whether the file is right, without an engine.
 pub(crate) fn check(file: &Path, interrupts: &Interrupts) -> Result<()> {

@@ -15,7 +15,6 @@ mod left;
 mod load;
 mod locks;
 mod log;
-mod notify;
 mod offline;
 mod output;
 mod pins;

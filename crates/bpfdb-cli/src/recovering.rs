@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bpfdb_durability::RecoveryProgress;
 
 use crate::bars::Progress;
-use crate::notify;
+use bpfdb_service::notify;
 
 /// Between two lines.
 const EVERY: Duration = Duration::from_secs(5);

@@ -12,13 +12,14 @@ use anyhow::{Context, Error, Result, bail};
 use bpfdb::{Engine, Joining};
 use bpfdb_server::settings::{ClientMemory, Settings, Size, memory};
 use bpfdb_server::{FrontEnd, Server, Stopper};
+use bpfdb_service::notify;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::data::{self, Log};
 use crate::flags::Arguments;
 use crate::interrupts::Interrupts;
 use crate::pins::Pins;
-use crate::{doctor, load, log, notify, output};
+use crate::{doctor, load, log, output};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;

@@ -134,6 +134,9 @@ pub(crate) struct Arguments {
     /// Users who may look at everything in the console
     #[arg(long, value_delimiter = ',')]
     stats_users: Vec<String>,
+    /// Where metrics for Prometheus are served
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
     /// Cgroup whose clients and databases are served in the kernel
     #[arg(long, value_name = "FOLDER")]
     cgroup: Option<PathBuf>,
@@ -196,6 +199,8 @@ impl Arguments {
         if self.cgroup.is_some() {
             settings.cgroup.clone_from(&self.cgroup);
         }
+        let metrics = &mut settings.administration.metrics;
+        *metrics = self.metrics_listen.or(*metrics);
         settings.always_slow |= self.always_slow;
         Ok(())
     }

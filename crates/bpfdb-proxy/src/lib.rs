@@ -16,6 +16,7 @@
 //! | `traffic` | what goes through, counted |
 //! | `client`, `server`, `pool` | the state of each |
 //! | `kernel` | the programs, and the memory that they share with this process |
+//! | `metrics` | what a scraper is told |
 //! | `proxy` | the event loop, and what it does |
 
 mod auth;
@@ -25,6 +26,7 @@ mod error;
 mod hba;
 mod io;
 mod kernel;
+mod metrics;
 mod parameters;
 mod pool;
 mod proxy;

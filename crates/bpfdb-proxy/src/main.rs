@@ -12,6 +12,7 @@ use std::thread;
 use anyhow::Context;
 use bpfdb_proxy::settings::Administration;
 use bpfdb_proxy::{Proxy, Stopper};
+use bpfdb_service::notify;
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -47,7 +48,9 @@ fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
     if let Some(address) = proxy.address() {
         tracing::info!(%address, "ready");
     }
+    notify::ready();
     proxy.run()?;
+    notify::stopping();
     Ok(())
 }
 

@@ -232,6 +232,7 @@ pub(crate) fn kept_at_start(mut new: Settings, old: &Settings) -> Settings {
     (to.listen_port, to.unix_socket_mode) = (from.listen_port, from.unix_socket_mode);
     to.log_file.clone_from(&from.log_file);
     to.pid_file.clone_from(&from.pid_file);
+    to.metrics = from.metrics;
     new
 }
 

@@ -234,6 +234,7 @@ pub(super) const OWN: &[Setting] = &[
     setting!(fixed, "always_slow", "0", flag, always_slow),
     setting!(live, "auth_query_cache", "30", seconds, auth_query_cache),
     setting!(fixed, "cgroup", "", path, cgroup),
+    fixed("metrics_listen", "", set_metrics, |all| all.administration.metrics.map_or_else(String::new, |address| address.to_string())),
 ];
 
 pub(super) fn find(table: &'static [Setting], name: &str) -> Option<&'static Setting> {
@@ -392,5 +393,11 @@ fn shown_unix_socket_dir(all: &Settings) -> String {
 
 fn set_unix_socket_mode(all: &mut Settings, text: &str) -> Result<()> {
     all.administration.unix_socket_mode = file_mode(text)?;
+    Ok(())
+}
+
+fn set_metrics(all: &mut Settings, text: &str) -> Result<()> {
+    let address = (!text.is_empty()).then(|| text.parse()).transpose();
+    all.administration.metrics = address.map_err(|_| format!("{text} is no address"))?;
     Ok(())
 }

@@ -49,7 +49,7 @@ query_wait_timeout = 2.5
 tcp_keepidle = 60
 
 [bpfdb]
-always_slow = 1
+metrics_listen = 127.0.0.1:9127
 ";
 
 #[test]

@@ -18,6 +18,7 @@
 //! | `cancel` | requests to cancel |
 //! | `timeouts`, `activity` | what has taken too long |
 //! | `quotas` | how many servers there may be |
+//! | `figures` | what the endpoint of metrics is told |
 //! | `handover` | which clients the kernel serves |
 //! | `console` | what operators see and say |
 //! | `pause` | databases that are paused, and servers that are replaced |
@@ -28,6 +29,7 @@ mod admit;
 mod cancel;
 mod console;
 mod extended;
+mod figures;
 mod handover;
 mod leave;
 mod pause;
@@ -44,9 +46,11 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bpfdb_service::endpoint::Endpoint;
 use rustc_hash::FxHashMap;
 
 use crate::auth::scram::Keys;
@@ -59,6 +63,7 @@ use crate::io::slab::{Id, Slab};
 use crate::io::socket::{self, Address, Received};
 use crate::io::tls;
 use crate::kernel::programs::Kernel;
+use crate::metrics;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
 use crate::settings::Settings;
@@ -114,6 +119,9 @@ pub struct Proxy {
     period_begun: Instant,
     /// Where the settings came from.
     source: Option<ReadSettings>,
+    /// For the endpoint; gone before that, which would wait for a page.
+    pages: Sender<String>,
+    metrics: Option<Endpoint>,
     /// It is over.
     ends: bool,
     /// It is when all servers are closed.
@@ -125,6 +133,7 @@ type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
 const STOP: u8 = b'.';
 const STOP_WHEN_PAUSED: u8 = b'p';
 const RELOAD: u8 = b'r';
+const MAKE_PAGE: u8 = b'm';
 
 /// Says something to a running proxy from another thread, such as that it is to end.
 #[derive(Debug)]
@@ -191,6 +200,8 @@ impl Proxy {
         }
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
+        let (pages, asked) = channel();
+        let metrics = serve_metrics(&settings, &stopper, asked)?;
         let proxy = Self {
             settings,
             poll,
@@ -217,6 +228,8 @@ impl Proxy {
             console_traffic: Traffic::default(),
             period_begun: Instant::now(),
             source: None,
+            pages,
+            metrics,
             ends: false,
             ends_when_paused: false,
         };
@@ -226,6 +239,11 @@ impl Proxy {
     /// Where the first listener is, with the port that it got.
     pub fn address(&self) -> Option<std::net::SocketAddr> {
         socket::own(self.listeners.first()?.as_fd())
+    }
+
+    /// Where metrics are served, with the port that it got.
+    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
+        self.metrics.as_ref().map(|endpoint| endpoint.address)
     }
 
     /// Requests that the kernel has brought to servers within their clients' `send()`, so far.
@@ -249,6 +267,7 @@ impl Proxy {
             match *what {
                 STOP => self.ends = true,
                 STOP_WHEN_PAUSED => self.end_when_paused(),
+                MAKE_PAGE => self.make_page(),
                 _ => {
                     // Why not is in the log.
                     let _ = self.reload();
@@ -461,6 +480,27 @@ impl Proxy {
             }
         }
     }
+}
+
+fn serve_metrics(
+    settings: &Settings,
+    stopper: &UnixStream,
+    pages: Receiver<String>,
+) -> Result<Option<Endpoint>> {
+    let Some(address) = settings.administration.metrics else {
+        return Ok(None);
+    };
+    let stream = stopper
+        .try_clone()
+        .map_err(system("duplicate a descriptor"))?;
+    let asker = metrics::Loop {
+        both: Mutex::new((stream, pages)),
+        question: MAKE_PAGE,
+    };
+    let endpoint = Endpoint::start(address, asker);
+    endpoint
+        .map(Some)
+        .map_err(system(format!("serve metrics on {address}")))
 }
 
 /// The programs, for the first listener, if a cgroup was named for them.

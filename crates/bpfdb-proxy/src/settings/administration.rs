@@ -2,6 +2,7 @@
 //! a file of PgBouncer says that has no effect here.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Administration {
     /// Where the log goes instead of standard error.
     pub log_file: Option<PathBuf>,
     pub pid_file: Option<PathBuf>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// Settings of single users, by name.
     pub users: HashMap<String, UserSettings>,
     /// The files of passwords and of rules, which RELOAD reads again.
@@ -65,6 +68,7 @@ impl Default for Administration {
             verbose: 0,
             log_file: None,
             pid_file: None,
+            metrics: None,
             users: HashMap::new(),
             auth_file: None,
             auth_hba_file: None,

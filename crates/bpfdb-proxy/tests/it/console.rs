@@ -43,7 +43,7 @@ fn shown(console: &mut Wire, what: &str, first: &[&str], column: &str) -> Vec<St
 }
 
 /// The names of a RowDescription.
-fn columns(messages: &[Message]) -> Vec<String> {
+pub(crate) fn columns(messages: &[Message]) -> Vec<String> {
     let (_, body) = messages
         .iter()
         .find(|(kind, _)| *kind == b'T')

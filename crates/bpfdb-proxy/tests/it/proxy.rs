@@ -1,6 +1,7 @@
 //! A proxy in a thread of the test.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::MutexGuard;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
@@ -26,6 +27,7 @@ pub(crate) const WAYS: [Way; 3] = [Way::Kernel, Way::Slow, Way::Plain];
 
 pub(crate) struct TestProxy {
     pub(crate) port: u16,
+    pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<u64>>,
     /// Of two proxies in a cgroup one has the ends of a database.
@@ -55,13 +57,16 @@ impl TestProxy {
         let thread = thread::spawn(move || {
             let (mut proxy, stopper) = Proxy::new(settings).expect("a proxy");
             let port = proxy.address().expect("an address").port();
-            sender.send((port, stopper)).expect("it is awaited");
+            sender
+                .send((port, proxy.metrics_address(), stopper))
+                .expect("it is awaited");
             proxy.run().expect("it runs");
             proxy.kernel_requests()
         });
-        let (port, stopper) = receiver.recv().expect("it has started");
+        let (port, metrics, stopper) = receiver.recv().expect("it has started");
         Self {
             port,
+            metrics,
             stopper,
             thread: Some(thread),
             _alone: alone,

@@ -32,7 +32,6 @@ use crate::io::unix;
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::Programs;
 use crate::kernel::workers::Workers;
-use crate::stats::metrics::Endpoint;
 use crate::stats::statistics::Statistics;
 
 /// How often connections are looked at that wait for the kernel.
@@ -82,7 +81,7 @@ pub struct Server {
     next_tick: Instant,
     workers: Workers,
     buffer: Vec<u8>,
-    _metrics: Option<Endpoint>,
+    _metrics: Option<bpfdb_service::endpoint::Endpoint>,
     // Dropped in this order: programs, then what they are attached to.
     programs: Programs,
     _cgroup: Cgroup,

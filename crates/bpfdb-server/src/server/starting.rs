@@ -21,7 +21,7 @@ use crate::io::poll::{Interest, Poll, Source};
 use crate::io::{socket, unix};
 use crate::settings::Options;
 use crate::stats::kernel_counters::KernelCounters;
-use crate::stats::metrics::Endpoint;
+use crate::stats::metrics;
 use crate::stats::statistics::Statistics;
 
 impl Server {
@@ -91,7 +91,7 @@ impl Server {
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
             .metrics_address
-            .map(|address| Endpoint::start(address, engine, &statistics, options.log.as_ref()))
+            .map(|address| metrics::serve(address, engine, &statistics, options.log.as_ref()))
             .transpose()?;
         let bell = Bell::new()?;
         let mut instance = Instance::new(

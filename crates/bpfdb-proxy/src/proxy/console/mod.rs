@@ -30,6 +30,7 @@ use crate::wire::{rows, text};
 use command::Command;
 pub(super) use control::Awaited;
 pub(super) use reload::ports;
+pub(super) use show::Counts;
 
 /// No command is longer, bytes.
 const COMMAND_MAX: usize = 64 * 1024;

@@ -107,6 +107,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-build", &[
         "result", "tree", "clang", "headers", "objects", "compile", "abi", "lists", "engine", "programs",
     ]),
+    of("bpfdb-service", &["http", "endpoint", "notify"]),
     of("bpfdb-values", &[
         "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
         "sorted_set", "big", "listpack", "stream", "hyperloglog", "geo",
@@ -155,7 +156,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-proxy", &[
         "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "statements", "auth", "pool", "client",
-        "server", "kernel", "proxy",
+        "server", "kernel", "metrics", "proxy",
         "flags",
     ]),
     of("bpfdb-tests", &[
@@ -164,7 +165,7 @@ pub(super) const CRATES: &[Crate] = &[
         "programs", "server", "install",
     ]),
     of("bpfdb-cli", &[
-        "bars", "flags", "interrupts", "left", "log", "notify", "output", "pins", "server", "times",
+        "bars", "flags", "interrupts", "left", "log", "output", "pins", "server", "times",
         "changes", "check", "checkpoint", "docs", "doctor", "dump", "locks", "procedures", "query", "recover",
         "offline", "export", "recovering", "restore", "stats", "data", "repair", "tail", "load", "serve",
     ]),

@@ -6,6 +6,7 @@ mod stats;
 mod various;
 
 use bytes::BytesMut;
+pub(crate) use pools::Counts;
 
 use super::super::Proxy;
 use crate::wire::rows::{self, Column, Kind, Row};

@@ -20,16 +20,16 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 const EXTENSION: Duration = Duration::from_secs(60);
 
 /// Connections are accepted.
-pub(crate) fn ready() {
+pub fn ready() {
     send("READY=1\nSTATUS=serving");
 }
 
-pub(crate) fn stopping() {
+pub fn stopping() {
     send(&extended("STOPPING=1\nSTATUS=stopping"));
 }
 
 /// A start that takes long has come so far.
-pub(crate) fn starting(status: &str) {
+pub fn starting(status: &str) {
     send(&extended(&format!("STATUS={status}")));
 }
 

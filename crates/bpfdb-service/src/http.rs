@@ -9,15 +9,15 @@ const HEADERS_MAX: usize = 64;
 /// Read and thrown away of what follows a bad request.
 const DRAIN_MAX: usize = 64 * 1024;
 /// For a whole request, and for taking its reply.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) struct Head {
-    pub(super) method: String,
-    pub(super) path: String,
+pub(crate) struct Head {
+    pub(crate) method: String,
+    pub(crate) path: String,
 }
 
 /// The head of a request; `None` if it is malformed, too long or too slow.
-pub(super) fn read_head(mut stream: &TcpStream) -> io::Result<Option<Head>> {
+pub(crate) fn read_head(mut stream: &TcpStream) -> io::Result<Option<Head>> {
     let deadline = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut chunk = [0; 1024];
@@ -52,7 +52,7 @@ pub(super) fn read_head(mut stream: &TcpStream) -> io::Result<Option<Head>> {
 
 /// Takes what the other side still sends, within bounds: a side that closes with bytes
 /// unread resets the connection, and the response may be lost.
-pub(super) fn drain(mut stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn drain(mut stream: &TcpStream) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut chunk = [0; 1024];
     for _ in 0..DRAIN_MAX / chunk.len() {
@@ -68,16 +68,19 @@ pub(super) fn drain(mut stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) struct Response {
+/// A response with its body, which ends the connection.
+#[derive(Clone, Debug)]
+pub struct Response {
     code: u16,
     reason: &'static str,
     content_type: &'static str,
     body: String,
-    pub(super) without_body: bool,
+    pub(crate) without_body: bool,
 }
 
 impl Response {
-    pub(super) fn plain(code: u16, reason: &'static str) -> Self {
+    /// A text that says no more than the code.
+    pub fn plain(code: u16, reason: &'static str) -> Self {
         Self {
             code,
             reason,
@@ -87,7 +90,8 @@ impl Response {
         }
     }
 
-    pub(super) fn of(content_type: &'static str, body: String) -> Self {
+    /// 200, with this body.
+    pub fn of(content_type: &'static str, body: String) -> Self {
         Self {
             content_type,
             body,
@@ -95,7 +99,8 @@ impl Response {
         }
     }
 
-    pub(super) fn state(good: bool) -> Self {
+    /// 200 if something is as it should be, else 503.
+    pub fn state(good: bool) -> Self {
         if good {
             Self::plain(200, "OK")
         } else {
@@ -103,7 +108,7 @@ impl Response {
         }
     }
 
-    pub(super) fn write(&self, stream: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, stream: &mut impl Write) -> io::Result<()> {
         let mut text = format!(
             "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.code,

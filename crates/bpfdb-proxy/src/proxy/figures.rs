@@ -1,0 +1,50 @@
+//! What the endpoint of metrics is told.
+
+use std::collections::BTreeMap;
+
+use super::Proxy;
+use crate::metrics::{Figures, PoolFigures};
+use crate::traffic::Traffic;
+
+impl Proxy {
+    fn figures(&self) -> Figures {
+        let mut traffic: BTreeMap<(&str, &str), Traffic> = BTreeMap::new();
+        for (number, pool) in self.pools.iter().enumerate() {
+            let key = (pool.key.database.as_str(), pool.key.user.as_str());
+            *traffic.entry(key).or_default() += self.traffic(number as u32);
+        }
+        let pool =
+            |((database, user), counts): (&(&str, &str), &super::console::Counts)| PoolFigures {
+                database: (*database).to_owned(),
+                user: (*user).to_owned(),
+                clients: vec![
+                    ("active", counts.clients_active),
+                    ("waiting", counts.clients_waiting),
+                ],
+                servers: vec![
+                    ("active", counts.servers_active),
+                    ("idle", counts.servers_idle),
+                    ("tested", counts.servers_tested),
+                    ("login", counts.servers_logging_in),
+                ],
+                wait: counts.wait,
+                traffic: traffic
+                    .get(&(*database, *user))
+                    .copied()
+                    .unwrap_or_default(),
+            };
+        Figures {
+            pools: self.counts_of_pools().iter().map(pool).collect(),
+            kernel: self.kernel.as_ref().map(|kernel| kernel.shared.figures()),
+        }
+    }
+
+    /// A page for the endpoint, which has asked for it.
+    pub(super) fn make_page(&self) {
+        match self.figures().page() {
+            // Whoever has asked may be gone.
+            Ok(page) => drop(self.pages.send(page)),
+            Err(error) => tracing::error!(%error, "cannot make a page of metrics"),
+        }
+    }
+}
