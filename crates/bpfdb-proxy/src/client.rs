@@ -1,7 +1,6 @@
 //! A client's connection.
 
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -10,6 +9,7 @@ use crate::auth::client::Asked;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
+use crate::mirror::{Mirrored, Shadow};
 use crate::parameters::Parameters;
 use crate::pool::Key;
 use crate::settings::{AuthType, PoolMode};
@@ -113,6 +113,10 @@ pub(crate) struct Client {
     /// Bytes to it and from it, ever: how the kernel knows that none is under way.
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// What it sends to a mirror.
+    pub(crate) mirrored: Mirrored,
+    /// It has no connection: it sends to a mirror what another client has sent.
+    pub(crate) shadow: Option<Shadow>,
     /// It is at the console.
     pub(crate) console: Option<Role>,
     /// When it has sent its last request this way, ns of the monotonic clock; 0: none.
@@ -120,7 +124,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(socket: OwnedFd, address: Option<IpAddr>, secret: i32) -> Self {
+    pub(crate) fn new(socket: impl Into<Stream>, address: Option<IpAddr>, secret: i32) -> Self {
         Self {
             address,
             socket: socket.into(),
@@ -152,6 +156,8 @@ impl Client {
             seen_since: Instant::now(),
             sent: 0,
             received: 0,
+            mirrored: Mirrored::default(),
+            shadow: None,
             console: None,
             asked: 0,
         }

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Folder of a Unix socket for clients; may be given several times
     #[arg(long, value_name = "FOLDER")]
     unix_socket_dir: Vec<PathBuf>,
-    /// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=…`; the name * is for all
+    /// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=… mirror=…`; the name * is for all
     /// databases that are not named. Without any: PostgreSQL at 127.0.0.1:5432
     #[arg(long, value_name = "DATABASE")]
     database: Vec<String>,
@@ -125,6 +125,9 @@ pub(crate) struct Arguments {
     /// Prepared statements that a server keeps [default: 200]
     #[arg(long)]
     max_prepared_statements: Option<usize>,
+    /// Bytes that wait for the mirror of a database, at most [default: 16777216]
+    #[arg(long)]
+    mirror_queue: Option<usize>,
     /// Parameters of clients' starts that are passed over, such as extra_float_digits
     #[arg(long, value_delimiter = ',')]
     ignore_startup_parameters: Vec<String>,
@@ -240,6 +243,7 @@ impl Arguments {
             (&mut settings.default_pool_size, self.default_pool_size),
             (&mut settings.max_client_conn, self.max_client_conn),
             (&mut settings.max_prepared_statements, self.max_prepared_statements),
+            (&mut settings.mirror_queue, self.mirror_queue),
             (&mut settings.reserve_pool_size, self.reserve_pool_size),
             (&mut settings.max_db_connections, self.max_db_connections),
             (&mut settings.max_user_connections, self.max_user_connections),

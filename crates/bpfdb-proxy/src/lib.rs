@@ -14,6 +14,7 @@
 //! | `auth` | who a client is; logging in at servers |
 //! | `parameters`, `statements` | what a session has that its client relies on |
 //! | `traffic` | what goes through, counted |
+//! | `mirror` | what clients send, sent to a second database |
 //! | `client`, `server`, `pool` | the state of each |
 //! | `kernel` | the programs, and the memory that they share with this process |
 //! | `metrics` | what a scraper is told |
@@ -27,6 +28,7 @@ mod hba;
 mod io;
 mod kernel;
 mod metrics;
+mod mirror;
 mod parameters;
 mod pool;
 mod proxy;

@@ -37,9 +37,22 @@ pub(crate) struct PoolFigures {
     pub(crate) traffic: Traffic,
 }
 
+/// Of the mirror of a database.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MirrorFigures {
+    pub(crate) database: String,
+    pub(crate) mirror: String,
+    pub(crate) transactions: u64,
+    pub(crate) lost: u64,
+    /// Bytes.
+    pub(crate) queued: u64,
+    pub(crate) lag: Duration,
+}
+
 /// All that is told.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
+    pub(crate) mirrors: Vec<MirrorFigures>,
     pub(crate) pools: Vec<PoolFigures>,
     /// Requests that the kernel has brought, and why it has not brought others.
     pub(crate) kernel: Option<(u64, abi::bpfdb_proxy_counters)>,
@@ -89,6 +102,7 @@ impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.states(&mut encoder)?;
         self.traffic(&mut encoder)?;
+        self.mirrors(&mut encoder)?;
         self.kernel(&mut encoder)
     }
 }
@@ -151,6 +165,47 @@ impl Figures {
             let values =
                 values.map(|pool| (Self::labels(pool), Value::Counter(value(&pool.traffic))));
             family(encoder, (name, help), MetricType::Counter, values)?;
+        }
+        Ok(())
+    }
+
+    fn mirrors(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Of = fn(&MirrorFigures) -> Value;
+        let all: [(&str, &str, MetricType, Of); 4] = [
+            (
+                "mirror_transactions",
+                "Transactions that the mirror of a database has done",
+                MetricType::Counter,
+                |mirror| Value::Counter(mirror.transactions as f64),
+            ),
+            (
+                "mirror_lost_transactions",
+                "Transactions that the mirror has not got, or not as a whole",
+                MetricType::Counter,
+                |mirror| Value::Counter(mirror.lost as f64),
+            ),
+            (
+                "mirror_queued_bytes",
+                "What waits for the mirror",
+                MetricType::Gauge,
+                |mirror| Value::Gauge(mirror.queued as f64),
+            ),
+            (
+                "mirror_lag_seconds",
+                "The age of the oldest transaction that the mirror has not done",
+                MetricType::Gauge,
+                |mirror| Value::Gauge(mirror.lag.as_secs_f64()),
+            ),
+        ];
+        for (name, help, kind, value) in all {
+            let values = self.mirrors.iter().map(|mirror| {
+                let labels = vec![
+                    ("database", mirror.database.clone()),
+                    ("mirror", mirror.mirror.clone()),
+                ];
+                (labels, value(mirror))
+            });
+            family(encoder, (name, help), kind, values)?;
         }
         Ok(())
     }
@@ -238,7 +293,7 @@ mod tests {
                 },
                 ..PoolFigures::default()
             }],
-            kernel: None,
+            ..Figures::default()
         };
         let page = figures.page().expect("a page");
         let labels = "database=\"a\\\"b\\\\c\\nd\",user=\"u\"";

@@ -14,6 +14,8 @@ pub(crate) struct Key {
     pub(crate) user: String,
     /// Parameters of the start that cannot be set later, or are not reported.
     pub(crate) options: Vec<(String, String)>,
+    /// Its clients are shadows. They take no server from others.
+    pub(crate) is_mirror: bool,
 }
 
 #[derive(Debug)]

@@ -47,6 +47,8 @@ pub struct Database {
     pub(crate) parameters: Vec<(String, String)>,
     /// What a server does before a client has it.
     pub(crate) connect_query: Option<String>,
+    /// The database that gets all that this one gets.
+    pub(crate) mirror: Option<String>,
 }
 
 /// For all databases that have none of their own.
@@ -107,6 +109,8 @@ pub struct Settings {
     pub server_reset_query: String,
     /// Prepared statements that a server keeps for all clients.
     pub max_prepared_statements: usize,
+    /// Bytes that wait for the mirror of a database, at most; what is beyond is lost for it.
+    pub mirror_queue: usize,
     /// Parameters at the start of clients that are passed over.
     pub ignore_startup_parameters: Vec<String>,
     /// The cgroup whose clients and databases are served in the kernel.
@@ -149,6 +153,7 @@ impl Default for Settings {
             server_idle_timeout: Duration::from_secs(600),
             server_reset_query: "DISCARD ALL".into(),
             max_prepared_statements: 200,
+            mirror_queue: 16 << 20,
             ignore_startup_parameters: Vec::new(),
             cgroup: None,
             always_slow: false,
@@ -161,6 +166,22 @@ impl Settings {
     /// Servers of one user on a database.
     pub(crate) fn size(&self, database: &Database) -> usize {
         database.pool_size.unwrap_or(self.default_pool_size).max(1)
+    }
+
+    /// # Errors
+    /// A mirror that is not known, or a database that is its own.
+    pub(crate) fn check(&self) -> Result<()> {
+        for (name, database) in &self.databases {
+            let Some(mirror) = &database.mirror else {
+                continue;
+            };
+            let is_known = |name: &str| self.databases.contains_key(name);
+            if mirror == name || !(is_known(mirror) || is_known(ANY_DATABASE)) {
+                let told = format!("{name}: mirror={mirror} is no other database");
+                return Err(Error::Settings(told));
+            }
+        }
+        Ok(())
     }
 
     /// The mode of a user's pool: the user's own, that of the database, or the usual one.
@@ -184,7 +205,7 @@ const STARTED_WITH: [&str; 4] = [
     "application_name",
 ];
 
-/// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=…`; without a host it is on this
+/// `host=… port=… dbname=… user=… password=… pool_size=… pool_mode=… mirror=…`; without a host it is on this
 /// machine, by TCP.
 impl FromStr for Database {
     type Err = Error;
@@ -232,6 +253,7 @@ impl Database {
             pool_mode,
             parameters,
             connect_query: words.remove("connect_query"),
+            mirror: words.remove("mirror").filter(|name| !name.is_empty()),
         };
         match words.keys().next() {
             Some(unknown) => Err(wrong(&format!("{unknown} is not known"))),

@@ -74,7 +74,7 @@ impl Texts {
 }
 
 /// What a client's names mean. The unnamed statement has the name of no bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ClientNames {
     names: FxHashMap<Bytes, Rc<Statement>>,
 }

@@ -235,6 +235,7 @@ pub(super) const OWN: &[Setting] = &[
     setting!(live, "auth_query_cache", "30", seconds, auth_query_cache),
     setting!(fixed, "cgroup", "", path, cgroup),
     fixed("metrics_listen", "", set_metrics, |all| all.administration.metrics.map_or_else(String::new, |address| address.to_string())),
+    setting!(live, "mirror_queue", "16777216", number, mirror_queue),
 ];
 
 pub(super) fn find(table: &'static [Setting], name: &str) -> Option<&'static Setting> {

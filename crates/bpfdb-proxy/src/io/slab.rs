@@ -79,6 +79,16 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| is_it)
     }
 
+    /// Two of them. `None`: one is gone, or both are the same.
+    pub(crate) fn two(&mut self, first: Id, second: Id) -> Option<(&mut T, &mut T)> {
+        let places = [first.index as usize, second.index as usize];
+        let [one, other] = self.places.get_disjoint_mut(places).ok()?;
+        if one.serial != first.serial || other.serial != second.serial {
+            return None;
+        }
+        one.value.as_mut().zip(other.value.as_mut())
+    }
+
     /// The one that has this number now.
     pub(crate) fn at(&self, index: u32) -> Option<Id> {
         let place = self.places.get(index as usize)?;
@@ -122,5 +132,10 @@ mod tests {
         assert_eq!((second.index, slab.get(first)), (first.index, None));
         assert_eq!((slab.at(0), slab.len()), (Some(second), 1));
         assert_eq!(slab.remove(first), None);
+        let mut third = "c";
+        let other = slab.insert(third);
+        assert_eq!(slab.two(second, other), Some((&mut "b", &mut third)));
+        assert_eq!(slab.two(first, other), None);
+        assert_eq!(slab.two(other, other), None);
     }
 }

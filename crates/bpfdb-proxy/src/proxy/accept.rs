@@ -49,7 +49,7 @@ impl Proxy {
             };
             self.accepting.has_told = false;
             let most = self.settings.max_client_conn + OPERATORS + STARTING;
-            if self.clients.len() >= most {
+            if self.connected_clients() >= most {
                 continue;
             }
             let address = socket::peer(socket.as_fd()).map(|peer| peer.ip());
@@ -163,7 +163,7 @@ impl Proxy {
         client.wanted = Some(wanted.key);
         // Those of this packet are counted as well. Operators are let in to see what is wrong.
         let more = if is_for_console { OPERATORS } else { 0 };
-        if self.clients.len() > self.settings.max_client_conn + more {
+        if self.connected_clients() > self.settings.max_client_conn + more {
             let told = "no more connections allowed (max_client_conn)";
             self.refuse(id, state::TOO_MANY_CONNECTIONS, told);
             return false;
@@ -398,6 +398,7 @@ impl Wanted {
             database,
             user,
             options,
+            is_mirror: false,
         };
         Ok(Self { key, parameters })
     }

@@ -155,6 +155,7 @@ impl Proxy {
             database,
             user,
             options: Vec::new(),
+            is_mirror: false,
         };
         let pool = match self.pool(key) {
             Ok(pool) => pool,

@@ -1,9 +1,17 @@
 //! What the endpoint of metrics is told.
 
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::sync::mpsc::Receiver;
 
-use super::Proxy;
-use crate::metrics::{Figures, PoolFigures};
+use bpfdb_service::endpoint::Endpoint;
+
+use super::mirroring::MirrorNow;
+use super::{MAKE_PAGE, Proxy};
+use crate::error::{Result, system};
+use crate::metrics::{self, Figures, MirrorFigures, PoolFigures};
+use crate::settings::Settings;
 use crate::traffic::Traffic;
 
 impl Proxy {
@@ -35,6 +43,7 @@ impl Proxy {
             };
         Figures {
             pools: self.counts_of_pools().iter().map(pool).collect(),
+            mirrors: self.mirrors_now().into_iter().map(shown).collect(),
             kernel: self.kernel.as_ref().map(|kernel| kernel.shared.figures()),
         }
     }
@@ -47,4 +56,37 @@ impl Proxy {
             Err(error) => tracing::error!(%error, "cannot make a page of metrics"),
         }
     }
+}
+
+fn shown(now: MirrorNow) -> MirrorFigures {
+    MirrorFigures {
+        database: now.database,
+        mirror: now.mirror,
+        transactions: now.figures.transactions,
+        lost: now.figures.lost,
+        queued: now.figures.queued as u64,
+        lag: now.lag,
+    }
+}
+
+/// The endpoint, if the settings have an address for it.
+pub(super) fn serve(
+    settings: &Settings,
+    stopper: &UnixStream,
+    pages: Receiver<String>,
+) -> Result<Option<Endpoint>> {
+    let Some(address) = settings.administration.metrics else {
+        return Ok(None);
+    };
+    let stream = stopper
+        .try_clone()
+        .map_err(system("duplicate a descriptor"))?;
+    let asker = metrics::Loop {
+        both: Mutex::new((stream, pages)),
+        question: MAKE_PAGE,
+    };
+    let endpoint = Endpoint::start(address, asker);
+    endpoint
+        .map(Some)
+        .map_err(system(format!("serve metrics on {address}")))
 }

@@ -17,6 +17,7 @@ use crate::io::slab::Id;
 use crate::kernel::abi;
 use crate::kernel::programs::{Kernel, Taken};
 use crate::kernel::shared::Word;
+use crate::pool::Pool;
 use crate::server::{Copying, Expected, IDLE, Server};
 use crate::settings::PoolMode;
 use crate::traffic;
@@ -46,7 +47,9 @@ impl Proxy {
 
     pub(super) fn offer_server(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        if let Some(kernel) = (self.kernel.as_mut()).filter(|_| !server.socket.has_tls()) {
+        let is_mirror = self.pools[server.pool as usize].key.is_mirror;
+        let is_followed = !server.socket.has_tls() && !is_mirror;
+        if let Some(kernel) = (self.kernel.as_mut()).filter(|_| is_followed) {
             server.slot = kernel.add_server(id, server.socket.as_fd(), server.pool);
             self.pools[server.pool as usize].known += usize::from(server.slot.is_some());
         }
@@ -76,7 +79,8 @@ impl Proxy {
             return;
         };
         let pool = client.pool.map(|pool| &self.pools[pool as usize]);
-        if pool.is_some_and(|pool| pool.is_paused || pool.retires) {
+        let is_held = |pool: &Pool| pool.is_paused || pool.retires || pool.mirror().is_some();
+        if pool.is_some_and(is_held) {
             return;
         }
         let generation = kernel.word(slot).generation();

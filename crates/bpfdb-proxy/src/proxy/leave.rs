@@ -5,17 +5,30 @@ use crate::client::Stage;
 use crate::io::slab::Id;
 use crate::settings::PoolMode;
 
+/// Type and length.
+const TERMINATE: &[u8] = b"X\0\0\0\x04";
+
 impl Proxy {
     /// A client is gone, or has to go.
     pub(super) fn leave(&mut self, id: Id) {
         self.grab(id);
-        let Some(client) = self.clients.remove(id) else {
+        let Some(mut client) = self.clients.remove(id) else {
             return;
         };
+        let is_whole = client.framing.is_between();
+        self.shadow_leaves(client.mirrored, is_whole);
+        let is_shadow = client.shadow.is_some();
+        if let Some(shadow) = client.shadow.take() {
+            let queued = client.input.len();
+            // It says so itself, with nothing else in its queue.
+            let is_over = is_whole && client.input[..] == *TERMINATE;
+            self.shadow_is_gone(shadow, queued, is_over);
+        }
         if let (Some(kernel), Some(slot)) = (&mut self.kernel, client.slot) {
             kernel.remove_client(slot);
         }
-        if self.settings.administration.log_disconnections && matches!(client.stage, Stage::Ready) {
+        let logs = self.settings.administration.log_disconnections && !is_shadow;
+        if logs && matches!(client.stage, Stage::Ready) {
             tracing::info!(user = client.user, "a client has left");
         }
         if let Stage::LooksUp { pool, .. } = client.stage {

@@ -19,6 +19,7 @@
 //! | `timeouts`, `activity` | what has taken too long |
 //! | `quotas` | how many servers there may be |
 //! | `figures` | what the endpoint of metrics is told |
+//! | `mirroring` | what is sent to a second database, too |
 //! | `handover` | which clients the kernel serves |
 //! | `console` | what operators see and say |
 //! | `pause` | databases that are paused, and servers that are replaced |
@@ -32,6 +33,7 @@ mod extended;
 mod figures;
 mod handover;
 mod leave;
+mod mirroring;
 mod pause;
 mod pools;
 mod quotas;
@@ -46,8 +48,8 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use bpfdb_service::endpoint::Endpoint;
@@ -63,7 +65,7 @@ use crate::io::slab::{Id, Slab};
 use crate::io::socket::{self, Address, Received};
 use crate::io::tls;
 use crate::kernel::programs::Kernel;
-use crate::metrics;
+use crate::mirror::Mirror;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
 use crate::settings::Settings;
@@ -95,7 +97,11 @@ pub struct Proxy {
     addresses: Vec<Address>,
     accepting: accept::Accepting,
     stop: UnixStream,
+    /// Shadows, which have no connection, included.
     clients: Slab<Client>,
+    shadows: usize,
+    /// By the database that is mirrored.
+    mirrors: FxHashMap<String, Mirror>,
     servers: Slab<Server>,
     cancels: Slab<cancel::Cancel>,
     pools: Vec<Pool>,
@@ -167,6 +173,7 @@ impl Proxy {
     /// # Errors
     /// An address that cannot be listened at.
     pub fn new(settings: Settings) -> Result<(Self, Stopper)> {
+        settings.check()?;
         let settings = Rc::new(settings);
         let client_tls = tls::for_clients(&settings.client_tls)?;
         let server_tls = tls::for_servers(&settings.server_tls)?;
@@ -201,7 +208,7 @@ impl Proxy {
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let (pages, asked) = channel();
-        let metrics = serve_metrics(&settings, &stopper, asked)?;
+        let metrics = figures::serve(&settings, &stopper, asked)?;
         let proxy = Self {
             settings,
             poll,
@@ -210,6 +217,8 @@ impl Proxy {
             accepting: accept::Accepting::default(),
             stop,
             clients: Slab::new(),
+            shadows: 0,
+            mirrors: FxHashMap::default(),
             servers: Slab::new(),
             cancels: Slab::new(),
             pools: Vec::new(),
@@ -422,7 +431,11 @@ impl Proxy {
 
     /// What a client waits for: to be read from, unless its server has not taken the last of it.
     fn client_waits(&mut self, id: Id) {
-        let Some(client) = self.clients.get(id) else {
+        let Some(client) = self
+            .clients
+            .get(id)
+            .filter(|client| client.shadow.is_none())
+        else {
             return;
         };
         // Replies of the console have no server that would stop for a client that does not take them.
@@ -480,27 +493,6 @@ impl Proxy {
             }
         }
     }
-}
-
-fn serve_metrics(
-    settings: &Settings,
-    stopper: &UnixStream,
-    pages: Receiver<String>,
-) -> Result<Option<Endpoint>> {
-    let Some(address) = settings.administration.metrics else {
-        return Ok(None);
-    };
-    let stream = stopper
-        .try_clone()
-        .map_err(system("duplicate a descriptor"))?;
-    let asker = metrics::Loop {
-        both: Mutex::new((stream, pages)),
-        question: MAKE_PAGE,
-    };
-    let endpoint = Endpoint::start(address, asker);
-    endpoint
-        .map(Some)
-        .map_err(system(format!("serve metrics on {address}")))
 }
 
 /// The programs, for the first listener, if a cgroup was named for them.

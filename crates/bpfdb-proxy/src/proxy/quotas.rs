@@ -16,10 +16,13 @@ enum Quota {
 
 impl Quota {
     fn is_shared(self, one: &Pool, other: &Pool) -> bool {
-        match self {
-            Self::Database => one.key.database == other.key.database,
-            Self::User => one.user() == other.user(),
-        }
+        // A mirror holds up nobody.
+        let is_alike = one.key.is_mirror == other.key.is_mirror;
+        is_alike
+            && match self {
+                Self::Database => one.key.database == other.key.database,
+                Self::User => one.user() == other.user(),
+            }
     }
 }
 

@@ -51,6 +51,9 @@ impl Proxy {
         };
         if let Some(client) = server.client {
             self.flush_client(client);
+            if self.is_shadow(client) {
+                self.work.push_back(Work::Client(client));
+            }
         }
         self.list_again(id);
         self.server_waits(id);

@@ -81,6 +81,7 @@ impl Proxy {
             }
             self.client_waits(id);
             self.hand_back(id);
+            self.account(id);
         }
     }
 
@@ -102,26 +103,33 @@ impl Proxy {
 
     /// More of a message that has begun.
     fn rest(&mut self, id: Id, left: usize) -> bool {
-        let client = &mut self.clients[id];
+        let client = &self.clients[id];
+        let server = client.server.filter(|_| !client.discards);
         let bytes = left.min(client.input.len());
-        match client.server {
-            _ if client.discards => client.input.advance(bytes),
-            Some(server) => {
-                let output = &mut self.servers[server].output;
-                if output.len() >= HIGH {
-                    return false;
-                }
-                output.extend_from_slice(&client.input.split_to(bytes));
-            }
+        match server {
+            Some(server) if self.servers[server].output.len() >= HIGH => return false,
             // Its server is gone, and so will it be.
-            None => return false,
+            None if !client.discards => return false,
+            _ => {}
+        }
+        self.copy(id, bytes);
+        let client = &mut self.clients[id];
+        let piece = client.input.split_to(bytes);
+        if let Some(server) = server {
+            self.servers[server].output.extend_from_slice(&piece);
         }
         client.framing.passed(bytes);
         true
     }
 
     fn begins(&mut self, id: Id, kind: u8, size: usize) -> bool {
-        let client = &mut self.clients[id];
+        if self.awaits_answer(id, is_copy(kind)) {
+            return false;
+        }
+        let client = &self.clients[id];
+        if self.is_mirrored(client) && self.awaits_whole(client) {
+            return false;
+        }
         if kind == TERMINATE {
             self.leave(id);
             return false;
@@ -135,6 +143,7 @@ impl Proxy {
             Some(server) => server,
             // Data for a COPY that has failed: a server would pass over them, too.
             None if is_copy(kind) => {
+                self.copy(id, size);
                 self.skip(id, kind, size);
                 return true;
             }
@@ -146,6 +155,7 @@ impl Proxy {
         if self.servers[server].output.len() >= HIGH {
             return false;
         }
+        self.mirror(id, server, size);
         match self.forward(id, server, kind, size) {
             Outcome::Done => true,
             Outcome::Short | Outcome::Gone => false,
@@ -258,8 +268,9 @@ impl Proxy {
     pub(super) fn awaits_whole(&self, client: &Client) -> bool {
         match client.framing.next(&client.input) {
             Next::Begins { kind, size, .. } => {
-                matches!(kind, PARSE | BIND | DESCRIBE | CLOSE)
-                    && client.input.len() < size.min(HELD_MAX)
+                let has_to_be = matches!(kind, PARSE | BIND | DESCRIBE | CLOSE)
+                    || kind == QUERY && self.is_mirrored(client);
+                has_to_be && client.input.len() < size.min(HELD_MAX)
             }
             _ => false,
         }

@@ -297,6 +297,7 @@ impl Proxy {
     pub(super) fn refuse(&mut self, id: Id, state: &str, told: &str) {
         if self.settings.administration.log_pooler_errors
             && let Some(client) = self.clients.get(id)
+            && client.shadow.is_none()
         {
             tracing::warn!(user = client.user, state, told, "a client is refused");
         }

@@ -32,7 +32,7 @@ pub(crate) fn console(port: u16, user: &str) -> Wire {
 }
 
 /// The value of a column in the rows whose first values are these.
-fn shown(console: &mut Wire, what: &str, first: &[&str], column: &str) -> Vec<String> {
+pub(crate) fn shown(console: &mut Wire, what: &str, first: &[&str], column: &str) -> Vec<String> {
     let messages = console.query(&format!("SHOW {what}"));
     let names = columns(&messages);
     let at = names.iter().position(|name| name == column);
@@ -57,7 +57,13 @@ pub(crate) fn columns(messages: &[Message]) -> Vec<String> {
     names
 }
 
-fn await_shown(console: &mut Wire, what: &str, first: &[&str], column: &str, value: &str) {
+pub(crate) fn await_shown(
+    console: &mut Wire,
+    what: &str,
+    first: &[&str],
+    column: &str,
+    value: &str,
+) {
     let begun = Instant::now();
     loop {
         let found = shown(console, what, first, column);

@@ -7,6 +7,7 @@ mod console;
 mod invariants;
 mod limits;
 mod metrics;
+mod mirroring;
 mod passwords;
 mod pooling;
 mod postgres;

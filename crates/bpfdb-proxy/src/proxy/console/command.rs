@@ -20,6 +20,8 @@ pub(super) enum Command {
     Disable(Option<String>),
     Enable(Option<String>),
     Suspend,
+    /// A database, and the one that gets the same from now on.
+    Mirror(String, Option<String>),
 }
 
 impl Command {
@@ -30,6 +32,7 @@ impl Command {
         match word.as_str() {
             "SHOW" => return What::of(rest).map(Self::Show),
             "SET" => return set(rest),
+            "MIRROR" => return mirror(rest),
             _ => {}
         }
         let database = if rest.is_empty() {
@@ -47,6 +50,7 @@ impl Command {
             ("WAIT_CLOSE", database) => Some(Self::WaitClose(database)),
             ("KILL", database) => Some(Self::Kill(database)),
             ("DISABLE", database) => Some(Self::Disable(database)),
+            ("UNMIRROR", Some(database)) => Some(Self::Mirror(database, None)),
             ("ENABLE", database) => Some(Self::Enable(database)),
             _ => None,
         }
@@ -65,6 +69,13 @@ fn database(text: &str) -> Option<String> {
         return rest.trim().is_empty().then_some(name);
     }
     (!text.contains([' ', '\t', '\n', ';'])).then(|| text.to_owned())
+}
+
+/// `DATABASE TO DATABASE`.
+fn mirror(text: &str) -> Option<Command> {
+    let at = text.to_ascii_uppercase().find(" TO ")?;
+    let (from, to) = (text[..at].trim(), text[at + 4..].trim());
+    Some(Command::Mirror(database(from)?, Some(database(to)?)))
 }
 
 fn set(text: &str) -> Option<Command> {
@@ -111,6 +122,8 @@ mod tests {
                 "SET default_pool_size=5;",
                 Command::Set("default_pool_size".into(), "5".into()),
             ),
+            ("mirror a to b;", Command::Mirror("a".into(), name("b"))),
+            ("unmirror a", Command::Mirror("a".into(), None)),
             (
                 "set verbose to 1",
                 Command::Set("verbose".into(), "1".into()),
@@ -126,6 +139,8 @@ mod tests {
             "RELOAD now",
             "set a",
             "pause a b",
+            "mirror a",
+            "unmirror",
         ] {
             assert_eq!(Command::of(text), None, "{text}");
         }

@@ -53,6 +53,15 @@ impl Proxy {
                 self.kill(&database, "admin forced disconnect");
                 "KILL"
             }
+            Command::Mirror(database, mirror) => {
+                let tag = if mirror.is_some() {
+                    "MIRROR"
+                } else {
+                    "UNMIRROR"
+                };
+                self.set_mirror(&database, mirror)?;
+                tag
+            }
             Command::Disable(database) => {
                 self.held.disabled.insert(named(database)?);
                 "DISABLE"

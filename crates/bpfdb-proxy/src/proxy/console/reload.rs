@@ -36,6 +36,7 @@ impl Proxy {
 
     fn put(&mut self, settings: Settings) -> Result<(), String> {
         let told = |error: crate::error::Error| error.to_string();
+        settings.check().map_err(told)?;
         let client_tls = tls::for_clients(&settings.client_tls).map_err(told)?;
         let server_tls = tls::for_servers(&settings.server_tls).map_err(told)?;
         (self.client_tls, self.server_tls) = (client_tls, server_tls);
@@ -75,8 +76,19 @@ impl Proxy {
             pool.welcome = None;
             self.retire(number);
         }
+        self.mirror_changed(number);
         self.tell_full(number);
         self.open_servers(number);
+    }
+
+    /// Switches the mirror of a database on, or off.
+    pub(super) fn set_mirror(&mut self, name: &str, mirror: Option<String>) -> Result<(), String> {
+        let mut settings = Settings::clone(&self.settings);
+        let database = settings.databases.get_mut(name);
+        database
+            .ok_or_else(|| format!("no such database: {name}"))?
+            .mirror = mirror;
+        self.put(settings)
     }
 }
 

@@ -171,15 +171,16 @@ impl Proxy {
         ]
     }
 
+    /// Clients that have a connection.
+    fn connections(&self) -> impl Iterator<Item = Id> {
+        let ids = self.clients.ids().into_iter();
+        ids.filter(|id| !self.is_shadow(*id))
+    }
+
     pub(super) fn show_clients(&self) -> Table {
         Table {
             columns: columns(),
-            rows: self
-                .clients
-                .ids()
-                .into_iter()
-                .map(|id| self.client_row(id))
-                .collect(),
+            rows: self.connections().map(|id| self.client_row(id)).collect(),
         }
     }
 
@@ -203,7 +204,7 @@ impl Proxy {
             row.extend(more.map(some));
             row
         };
-        let clients = self.clients.ids().into_iter().map(|id| {
+        let clients = self.connections().map(|id| {
             let client = &self.clients[id];
             let (input, output) = (client.input.len(), client.output.len());
             buffers(self.client_row(id), "cl_", input, output)

@@ -24,6 +24,7 @@ pub(super) enum What {
     Help,
     Lists,
     Mem,
+    Mirrors,
     Pools,
     Servers,
     Sockets,
@@ -35,7 +36,7 @@ pub(super) enum What {
     Version,
 }
 
-const NAMES: [(&str, What); 19] = [
+const NAMES: [(&str, What); 20] = [
     ("ACTIVE_SOCKETS", What::ActiveSockets),
     ("CLIENTS", What::Clients),
     ("CONFIG", What::Config),
@@ -46,6 +47,7 @@ const NAMES: [(&str, What); 19] = [
     ("HELP", What::Help),
     ("LISTS", What::Lists),
     ("MEM", What::Mem),
+    ("MIRRORS", What::Mirrors),
     ("POOLS", What::Pools),
     ("SERVERS", What::Servers),
     ("SOCKETS", What::Sockets),
@@ -67,7 +69,7 @@ impl What {
 }
 
 const USAGE: &str = "\n\tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION\n\
-    \tSHOW FDS|SOCKETS|ACTIVE_SOCKETS|LISTS|MEM\n\
+    \tSHOW FDS|SOCKETS|ACTIVE_SOCKETS|LISTS|MEM|MIRRORS\n\
     \tSHOW DNS_HOSTS|DNS_ZONES\n\
     \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS\n\
     \tSET key = arg\n\
@@ -78,6 +80,8 @@ const USAGE: &str = "\n\tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|
     \tENABLE <db>\n\
     \tRECONNECT [<db>]\n\
     \tKILL <db>\n\
+    \tMIRROR <db> TO <db>\n\
+    \tUNMIRROR <db>\n\
     \tSHUTDOWN\n\
     \tWAIT_CLOSE [<db>]";
 
@@ -123,6 +127,7 @@ impl Proxy {
             What::Fds => self.show_fds(),
             What::Lists => self.show_lists(),
             What::Mem => self.show_mem(),
+            What::Mirrors => self.show_mirrors(),
             What::Pools => self.show_pools(),
             What::Servers => self.show_servers(),
             What::Sockets => self.show_sockets(false),

@@ -236,7 +236,7 @@ impl Proxy {
             ("users", self.users().len()),
             ("pools", self.counts_of_pools().len() + 1),
             ("free_clients", self.clients.free_len()),
-            ("used_clients", self.clients.len() - logging_in),
+            ("used_clients", self.connected_clients() - logging_in),
             ("login_clients", logging_in),
             ("free_servers", self.servers.len() - used),
             ("used_servers", used),

@@ -1,6 +1,7 @@
-//! CONFIG, MEM, VERSION, and names of hosts, which the proxy looks up when it reads its settings.
+//! CONFIG, MEM, MIRRORS, VERSION, and names of hosts, which the proxy looks up when it reads its settings.
 
 use super::super::super::Proxy;
+use super::super::super::mirroring::MirrorNow;
 use super::super::VERSION;
 use super::{Table, int4, int8, some, text};
 use crate::client::Client;
@@ -48,6 +49,27 @@ impl Proxy {
         Table {
             columns: names.into_iter().map(text).collect(),
             rows: config::all(&self.settings).into_iter().map(row).collect(),
+        }
+    }
+
+    /// What PgBouncer does not have.
+    pub(super) fn show_mirrors(&self) -> Table {
+        let columns = [text("database"), text("mirror")].into_iter();
+        let numbers = ["clients", "queued", "transactions", "lost", "lag_us"];
+        let row = |now: MirrorNow| {
+            vec![
+                some(now.database),
+                some(now.mirror),
+                some(now.shadows),
+                some(now.figures.queued),
+                some(now.figures.transactions),
+                some(now.figures.lost),
+                some(now.lag.as_micros()),
+            ]
+        };
+        Table {
+            columns: columns.chain(numbers.map(int8)).collect(),
+            rows: self.mirrors_now().into_iter().map(row).collect(),
         }
     }
 

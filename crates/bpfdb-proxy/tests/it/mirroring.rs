@@ -1,0 +1,288 @@
+//! A second database gets what clients send; nobody waits for it.
+
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb_proxy::settings::PoolMode;
+
+use crate::console::{ADMIN, await_shown, console, shown};
+use crate::postgres::{self, OTHER, USER};
+use crate::proxy::{TestProxy, WAYS, Way};
+use crate::wire::{Wire, execute, kinds, message, parse, rows, sync};
+
+/// Shorter than any limit that the proxy has for servers.
+const AT_ONCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The database `postgres` with a mirror at `port`, and the mirror switched on or not.
+fn start(way: Way, port: u16, is_on: bool, queue: usize) -> TestProxy {
+    postgres::with_other();
+    TestProxy::with(way, |settings| {
+        let own = postgres::shared().port;
+        let mirror = if is_on { " mirror=copy" } else { "" };
+        let first = format!("host=127.0.0.1 port={own}{mirror}");
+        let second = format!("host=127.0.0.1 port={port} dbname={OTHER}");
+        settings.databases = [("postgres", first), ("copy", second)]
+            .map(|(name, text)| (name.to_owned(), text.parse().expect("a database")))
+            .into();
+        settings.default_pool_size = 4;
+        settings.mirror_queue = queue;
+        settings.administration.admin_users = vec![ADMIN.into()];
+    })
+}
+
+fn mirrored(way: Way) -> TestProxy {
+    start(way, postgres::shared().port, true, 1 << 20)
+}
+
+/// Both databases without the proxy: the first one, and its mirror.
+fn both() -> [Wire; 2] {
+    let port = postgres::shared().port;
+    ["postgres", OTHER].map(|database| Wire::connect_to(port, USER, database))
+}
+
+/// A table of this name, in both.
+fn with_table(name: &str) -> [Wire; 2] {
+    postgres::with_other();
+    let mut both = both();
+    for wire in &mut both {
+        wire.query(&format!("drop table if exists {name}"));
+        wire.query(&format!("create table {name} (a int, b text)"));
+    }
+    both
+}
+
+fn caught_up(proxy: &TestProxy) {
+    let mut operator = console(proxy.port, ADMIN);
+    await_shown(&mut operator, "MIRRORS", &["postgres"], "queued", "0");
+}
+
+fn lost(proxy: &TestProxy) -> u64 {
+    let mut operator = console(proxy.port, ADMIN);
+    let found = shown(&mut operator, "MIRRORS", &["postgres"], "lost");
+    found[0].parse().expect("a number")
+}
+
+fn await_value(wire: &mut Wire, text: &str, value: &str) {
+    let begun = Instant::now();
+    loop {
+        let found = wire.value(text);
+        if found == value {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{text}: {found}, not {value}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_mirror_gets_every_transaction() {
+    for way in WAYS {
+        let [mut first, mut second] = with_table("mirror_all");
+        let proxy = mirrored(way);
+        let mut wire = proxy.client();
+        let insert = |a: i32| format!("insert into mirror_all values ({a}, 'x')");
+        wire.query(&insert(1));
+        wire.query("begin");
+        wire.query(&insert(2));
+        wire.query("rollback");
+        wire.query("begin");
+        wire.query(&insert(3));
+        wire.query("nonsense");
+        wire.query("rollback");
+        // A statement that one of its servers has, and the next one lacks.
+        let text = "insert into mirror_all values (4, current_setting('work_mem'))";
+        wire.send(&[parse("four", text), sync()].concat());
+        wire.until(b'Z');
+        wire.query("set work_mem = '7MB'");
+        for _ in 0..3 {
+            wire.send(&[execute("four"), sync()].concat());
+            assert!(kinds(&wire.until(b'Z')).ends_with("CZ"));
+        }
+        wire.send(&crate::wire::query("copy mirror_all from stdin"));
+        wire.until(b'G');
+        let long = format!("5\t{}\n", "y".repeat(200_000));
+        wire.send(&[message(b'd', long.as_bytes()), message(b'c', b"")].concat());
+        assert_eq!(kinds(&wire.until(b'Z')), "CZ");
+        wire.send(&[parse("", &insert(6)), execute(""), sync()].concat());
+        wire.until(b'Z');
+        // What is under way when its client leaves is sent all the same.
+        wire.query(&insert(7));
+        drop(wire);
+        let shown = "select string_agg(a || '-' || md5(b), ' ' order by a) from mirror_all";
+        let wanted = first.value(shown);
+        assert_eq!(wanted.split(' ').count(), 7, "{wanted}");
+        await_value(&mut second, shown, &wanted);
+        caught_up(&proxy);
+        assert_eq!(lost(&proxy), 0, "{way:?}");
+    }
+}
+
+#[test]
+fn many_clients_are_mirrored() {
+    for (way, mode) in [
+        (Way::Kernel, PoolMode::Transaction),
+        (Way::Plain, PoolMode::Session),
+    ] {
+        let [mut first, mut second] = with_table("mirror_many");
+        let port = postgres::shared().port;
+        let proxy = start(way, port, true, 1 << 20);
+        thread::scope(|scope| {
+            for client in 0..4 {
+                let proxy = &proxy;
+                scope.spawn(move || {
+                    let mut wire = proxy.client();
+                    if mode == PoolMode::Session {
+                        wire.query("create temporary table mine (a int)");
+                    }
+                    for number in 0..50 {
+                        wire.query("begin");
+                        let number = client * 100 + number;
+                        wire.query(&format!("insert into mirror_many values ({number}, 'x')"));
+                        wire.query("commit");
+                    }
+                });
+            }
+        });
+        let shown = "select count(*) || ' ' || sum(a) from mirror_many";
+        let wanted = first.value(shown);
+        assert!(wanted.starts_with("200 "));
+        await_value(&mut second, shown, &wanted);
+        caught_up(&proxy);
+        assert_eq!(lost(&proxy), 0, "{way:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_mirror_that_is_not_there() {
+    // One that takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = silent.local_addr().expect("its address").port();
+    for (port, queue) in [(postgres::free_port(), 1 << 20), (silent, 1000)] {
+        let proxy = start(Way::Plain, port, true, queue);
+        let mut wire = proxy.client();
+        let begun = Instant::now();
+        for number in 0..200 {
+            assert_eq!(wire.value(&format!("select {number}")), number.to_string());
+        }
+        assert!(begun.elapsed() < AT_ONCE);
+        let mut operator = console(proxy.port, ADMIN);
+        let begun = Instant::now();
+        while shown(&mut operator, "MIRRORS", &["postgres"], "lost") == ["0"] {
+            assert!(begun.elapsed() < PATIENCE, "nothing is lost");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let done = shown(&mut operator, "MIRRORS", &["postgres"], "transactions");
+        assert_eq!(done, ["0"]);
+    }
+}
+
+/// Each transaction puts two rows in: the mirror has both, or none.
+#[test]
+fn a_slow_mirror_loses_whole_transactions() {
+    let [mut first, mut second] = with_table("mirror_slow");
+    let proxy = start(Way::Kernel, postgres::shared().port, true, 5000);
+    let mut wire = proxy.client();
+    second.query("begin");
+    second.query("lock table mirror_slow");
+    let run = |wire: &mut Wire, numbers: std::ops::Range<i32>| {
+        for number in numbers {
+            wire.query("begin");
+            for _ in 0..2 {
+                let insert = format!("insert into mirror_slow values ({number}, 'x')");
+                wire.query(&insert);
+            }
+            wire.query("commit");
+        }
+    };
+    run(&mut wire, 0..200);
+    assert!(lost(&proxy) > 0);
+    let mut operator = console(proxy.port, ADMIN);
+    let lag = shown(&mut operator, "MIRRORS", &["postgres"], "lag_us");
+    assert!(lag[0].parse::<u64>().expect("a number") > 0);
+    second.query("commit");
+    caught_up(&proxy);
+    // It gets what comes later.
+    let begun = Instant::now();
+    let last = "select count(*) from mirror_slow where a >= 200";
+    while second.value(last) == "0" {
+        run(&mut wire, 200..201);
+        assert!(begun.elapsed() < PATIENCE, "nothing comes any more");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(
+        first.value("select count(*) from mirror_slow where a < 200"),
+        "400"
+    );
+    let odd = "select count(*) from (select a from mirror_slow where a < 200 group by a having count(*) <> 2) o";
+    assert_eq!(second.value(odd), "0");
+    let there = second.value("select count(distinct a) from mirror_slow where a < 200");
+    let there: u64 = there.parse().expect("a number");
+    assert!(there > 0 && there < 200, "{there}");
+}
+
+#[test]
+fn sessions_of_a_mirror_that_end_are_lost_and_begin_again() {
+    let [_, mut second] = with_table("mirror_ends");
+    let proxy = mirrored(Way::Plain);
+    let mut wire = proxy.client();
+    let insert = |wire: &mut Wire, number: i32| {
+        wire.query(&format!("insert into mirror_ends values ({number}, 'x')"));
+    };
+    insert(&mut wire, 1);
+    await_value(&mut second, "select count(*) from mirror_ends", "1");
+    wire.query("begin");
+    insert(&mut wire, 2);
+    let open = "select count(*) from pg_stat_activity where datname = current_database() \
+                and state = 'idle in transaction'";
+    await_value(&mut second, open, "1");
+    second.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() \
+         and state = 'idle in transaction'",
+    );
+    let begun = Instant::now();
+    while lost(&proxy) == 0 {
+        assert!(begun.elapsed() < PATIENCE, "nothing is lost");
+        thread::sleep(Duration::from_millis(20));
+    }
+    // The client has noticed nothing.
+    assert!(kinds(&wire.query("commit")).ends_with("CZ"));
+    let begun = Instant::now();
+    while second.value("select count(*) from mirror_ends where a = 3") == "0" {
+        insert(&mut wire, 3);
+        assert!(begun.elapsed() < PATIENCE, "nothing comes any more");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(
+        second.value("select count(*) from mirror_ends where a = 2"),
+        "0"
+    );
+}
+
+#[test]
+fn a_mirror_is_switched_on_and_off() {
+    let [_, mut second] = with_table("mirror_switched");
+    let proxy = start(Way::Kernel, postgres::shared().port, false, 1 << 20);
+    let mut wire = proxy.client();
+    let mut operator = console(proxy.port, ADMIN);
+    let mut put = |number: i32| {
+        for _ in 0..20 {
+            wire.query(&format!(
+                "insert into mirror_switched values ({number}, 'x')"
+            ));
+        }
+    };
+    put(1);
+    assert_eq!(kinds(&operator.query("MIRROR postgres TO copy")), "CZ");
+    put(2);
+    let told = operator.query("MIRROR postgres TO postgres");
+    assert_eq!(kinds(&told), "EZ");
+    caught_up(&proxy);
+    assert_eq!(kinds(&operator.query("UNMIRROR postgres")), "CZ");
+    put(3);
+    let shown = "select a, count(*) from mirror_switched group by a order by a";
+    assert_eq!(rows(&second.query(shown)), [["2", "20"]]);
+    // The kernel serves it again.
+    assert!(proxy.stop() > 0);
+}
