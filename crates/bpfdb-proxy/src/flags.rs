@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Folder of a Unix socket for clients; may be given several times
     #[arg(long, value_name = "FOLDER")]
     unix_socket_dir: Vec<PathBuf>,
-    /// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=… mirror=…`; the name * is for all
+    /// `NAME=host=…[,…] port=…[,…] target_session_attrs=… dbname=… user=… password=… pool_size=… pool_mode=… mirror=…`; the name * is for all
     /// databases that are not named. Without any: PostgreSQL at 127.0.0.1:5432
     #[arg(long, value_name = "DATABASE")]
     database: Vec<String>,

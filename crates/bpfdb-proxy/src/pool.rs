@@ -1,10 +1,11 @@
 //! The servers of one user on one database, and who waits for one.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::io::slab::Id;
 use crate::parameters::Parameters;
-use crate::settings::{Database, PoolMode};
+use crate::settings::{Database, Host, PoolMode};
 use crate::traffic::{Periods, Traffic};
 
 /// What tells pools apart: servers are as good as each other within one.
@@ -29,6 +30,12 @@ pub(crate) struct Pool {
     /// Servers, those that log in included.
     pub(crate) servers: usize,
     pub(crate) logging_in: usize,
+    /// Which of the database's hosts is used.
+    pub(crate) host: usize,
+    /// Hosts that have not let the proxy in, one after the other.
+    pub(crate) failed: usize,
+    /// None of them has: they are left alone until then.
+    pub(crate) rests_until: Option<Instant>,
     /// Servers that the kernel knows.
     pub(crate) known: usize,
     /// Clients that want a server, the first first.
@@ -59,6 +66,9 @@ impl Pool {
             clients: 0,
             servers: 0,
             logging_in: 0,
+            host: 0,
+            failed: 0,
+            rests_until: None,
             known: 0,
             waiting: VecDeque::new(),
             lookups: VecDeque::new(),
@@ -86,7 +96,14 @@ impl Pool {
     pub(crate) fn wants_server(&self, reserve: usize) -> bool {
         let wanted = self.wanted() + usize::from(!self.greeting.is_empty());
         let has_room = self.servers < self.size + reserve;
-        !self.is_paused && self.logging_in < wanted && has_room
+        let rests = self.rests_until.is_some_and(|until| Instant::now() < until);
+        !self.is_paused && !rests && self.logging_in < wanted && has_room
+    }
+
+    /// The host that is used.
+    pub(crate) fn host(&self) -> &Host {
+        let hosts = &self.database.hosts;
+        &hosts[self.host % hosts.len()]
     }
 
     /// The user that servers log in as.

@@ -13,6 +13,7 @@ use crate::io::poll::Interest;
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
 use crate::parameters::Parameters;
+use crate::settings::Host;
 use crate::statements::{ServerStatements, Statement};
 use crate::wire::framing::Framing;
 
@@ -112,6 +113,8 @@ pub(crate) struct Server {
     /// It has refused to do without TLS before.
     pub(crate) wants_tls: bool,
     pub(crate) pool: u32,
+    /// Where it is.
+    pub(crate) host: Host,
     pub(crate) stage: Stage,
     /// From it.
     pub(crate) input: BytesMut,
@@ -156,7 +159,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(socket: OwnedFd, pool: u32) -> Self {
+    pub(crate) fn new(socket: OwnedFd, pool: u32, host: Host) -> Self {
         Self {
             socket: socket.into(),
             interest: Interest {
@@ -168,6 +171,7 @@ impl Server {
             replies: 0,
             wants_tls: false,
             pool,
+            host,
             stage: Stage::Connecting,
             input: BytesMut::new(),
             output: BytesMut::new(),

@@ -2,6 +2,7 @@
 
 mod administration;
 mod connection;
+mod hosts;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,12 +12,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::io::socket::Address;
 
 pub use crate::hba::{AuthType, Hba};
 pub use crate::io::tls::{SslMode, TlsSettings};
 pub use administration::{Administration, UserSettings};
 pub(crate) use connection::pairs;
+pub(crate) use hosts::{Host, TargetSessionAttrs};
 
 /// When a server goes back to its pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +34,10 @@ pub enum PoolMode {
 /// A database as clients name it, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
-    pub(crate) address: Address,
-    /// As it was named: a certificate has this name.
-    pub(crate) host: String,
+    /// At least one.
+    pub(crate) hosts: Vec<Host>,
+    /// Which of them is used.
+    pub(crate) target: TargetSessionAttrs,
     /// Its name there; without one that by which clients ask for it.
     pub(crate) name: Option<String>,
     /// The user as which servers log in; without one the client's.
@@ -192,7 +194,6 @@ impl Settings {
     }
 }
 
-const PORT: u16 = 5432;
 /// What PostgreSQL keeps of those who may log in, and whose password has not expired.
 pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
                               FROM pg_authid WHERE rolname = $1 AND rolcanlogin";
@@ -229,10 +230,9 @@ impl Database {
         let mut words: HashMap<_, _> = pairs.into_iter().collect();
         let named = words.remove("host").filter(|host| !host.is_empty());
         let host = named.unwrap_or_else(|| host.to_owned());
-        let port = match words.remove("port") {
-            Some(port) => port.parse().map_err(|_| wrong("the port is no number"))?,
-            None => PORT,
-        };
+        let port = words.remove("port");
+        let target = words.remove("target_session_attrs");
+        let target = target.map_or(Ok(TargetSessionAttrs::Any), |target| target.parse())?;
         let pool_size = (words.remove("pool_size"))
             .map(|size| size.parse().map_err(|_| wrong("pool_size is no number")))
             .transpose()?;
@@ -244,8 +244,8 @@ impl Database {
             .filter_map(|name| Some(((*name).to_owned(), words.remove(*name)?)))
             .collect();
         let database = Self {
-            address: address(&host, port)?,
-            host,
+            hosts: hosts::hosts(&host, port.as_deref())?,
+            target,
             name: words.remove("dbname"),
             user: words.remove("user"),
             password: words.remove("password"),
@@ -265,8 +265,8 @@ impl Database {
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
         let of = |one: &Self| {
             let Self {
-                address,
-                host,
+                hosts,
+                target,
                 name,
                 user,
                 password,
@@ -275,7 +275,7 @@ impl Database {
                 ..
             } = one.clone();
             let session = (parameters, connect_query);
-            (address, host, name, user, password, session)
+            (hosts, target, name, user, password, session)
         };
         of(self) == of(other)
     }
@@ -304,21 +304,6 @@ impl fmt::Display for PoolMode {
             Self::Statement => "statement",
         })
     }
-}
-
-/// A folder of Unix sockets, or a host, which is looked up now.
-fn address(host: &str, port: u16) -> Result<Address> {
-    use std::net::ToSocketAddrs;
-
-    if host.starts_with('/') {
-        let file = format!(".s.PGSQL.{port}");
-        return Ok(Address::Unix(PathBuf::from(host).join(file)));
-    }
-    let found = (host, port).to_socket_addrs().ok();
-    let first = found.and_then(|mut found| found.next());
-    first
-        .map(Address::Inet)
-        .ok_or_else(|| Error::Settings(format!("there is no host {host}")))
 }
 
 /// The users of a file with lines `"user" "password"`, as PgBouncer has it: the password as it is, or as
@@ -378,7 +363,7 @@ mod tests {
     #[test]
     fn a_database_is_read() {
         let database: Database = "host=/run port=5433 dbname=b".parse().expect("a database");
-        assert_eq!(database.address, Address::Unix("/run/.s.PGSQL.5433".into()));
+        assert_eq!(database.hosts[0].address.to_string(), "/run/.s.PGSQL.5433");
         assert_eq!(database.name.as_deref(), Some("b"));
         assert!("hots=a".parse::<Database>().is_err());
     }

@@ -52,8 +52,7 @@ impl Proxy {
             return;
         }
         let server = &mut self.servers[id];
-        let address = &self.pools[server.pool as usize].database.address;
-        let socket = match socket::connect(address) {
+        let socket = match socket::connect(&server.host.address) {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::warn!(%error, "cannot cancel");

@@ -222,6 +222,13 @@ impl Proxy {
             return;
         };
         server.parameters.set(&name, &value);
+        if name == "in_hot_standby" {
+            let target = self.pools[server.pool as usize].database.target;
+            let read_only = server.parameters.get("default_transaction_read_only");
+            // It was promoted, and may not be meant any more.
+            server.retires |= !target.fits(Some(&value), read_only);
+            self.pools[server.pool as usize].retires |= server.retires;
+        }
         if shown
             && let Some(client) = server
                 .client

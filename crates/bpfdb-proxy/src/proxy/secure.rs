@@ -80,8 +80,7 @@ impl Proxy {
     /// A server that is connected is asked for TLS. `false`: it is not.
     pub(super) fn ask_for_tls(&mut self, id: Id) -> bool {
         let server = &mut self.servers[id];
-        let pool = &self.pools[server.pool as usize];
-        let is_inet = matches!(pool.database.address, Address::Inet(_));
+        let is_inet = matches!(server.host.address, Address::Inet(_));
         let is_tried = self.settings.server_tls.mode != SslMode::Allow || server.wants_tls;
         if self.server_tls.is_none() || !is_inet || !is_tried {
             return false;
@@ -114,11 +113,11 @@ impl Proxy {
 
     fn begin_server_tls(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        let host = &self.pools[server.pool as usize].database.host;
+        let host = server.host.name.clone();
         let Some(config) = &self.server_tls else {
             return;
         };
-        let begun = tls::with_server(config, host)
+        let begun = tls::with_server(config, &host)
             .map_err(std::io::Error::other)
             .and_then(|tls| server.socket.begin_tls(tls, &mut server.input));
         match begun {

@@ -1,7 +1,7 @@
 //! Servers are opened, log in, and are closed.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::frontend;
@@ -14,7 +14,11 @@ use crate::io::slab::Id;
 use crate::io::socket;
 use crate::io::tls::SslMode;
 use crate::server::{Lookup, Server, Stage};
+use crate::settings::{Host, TargetSessionAttrs};
 use crate::wire::reply::{self, state};
+
+/// Hosts of which none has let the proxy in are left alone for so long.
+const HOSTS_REST: Duration = Duration::from_millis(250);
 
 /// Why there is no server.
 #[derive(Clone, Debug)]
@@ -24,22 +28,52 @@ enum Failure {
     Told(String),
 }
 
+impl Failure {
+    /// May another host let the proxy in? Not if this one has refused the user.
+    fn is_of_host(&self) -> bool {
+        let Self::Refused(message) = self else {
+            return true;
+        };
+        let mut fields = message.split(|byte| *byte == 0);
+        // It starts, or stops, or has no room.
+        fields.any(|field| field.starts_with(b"C57P0") || field == b"C53300")
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(_) => f.write_str("a server has refused the proxy"),
+            Self::Told(told) => f.write_str(told),
+        }
+    }
+}
+
+/// Is a server that has let us in one of those that are meant?
+fn fits(login: &Login, target: TargetSessionAttrs) -> bool {
+    let reported = |name: &str| login.parameters.get(name);
+    target.fits(
+        reported("in_hot_standby"),
+        reported("default_transaction_read_only"),
+    )
+}
+
 impl Proxy {
     /// Opens as many servers as the pool's clients wait for, and it may have.
     pub(super) fn open_servers(&mut self, pool: u32) {
         while self.may_open(pool) {
             if let Err(error) = self.open_server(pool, false) {
-                let address = &self.pools[pool as usize].database.address;
-                let told = format!("server connection to {address} failed: {error}");
-                self.no_server(pool, &Failure::Told(told));
-                return;
+                let host = self.pools[pool as usize].host().clone();
+                let told = format!("server connection to {} failed: {error}", host.address);
+                return self.failed_at(pool, &host, &Failure::Told(told));
             }
         }
     }
 
     fn open_server(&mut self, pool: u32, wants_tls: bool) -> std::io::Result<()> {
-        let socket = socket::connect(&self.pools[pool as usize].database.address)?;
-        let mut server = Server::new(socket, pool);
+        let host = self.pools[pool as usize].host().clone();
+        let socket = socket::connect(&host.address)?;
+        let mut server = Server::new(socket, pool, host);
         server.wants_tls = wants_tls;
         let id = self.servers.insert(server);
         let server = &self.servers[id];
@@ -57,13 +91,9 @@ impl Proxy {
     /// A connection is there, or there is none.
     pub(super) fn connected(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        let number = server.pool;
-        let pool = &self.pools[number as usize];
         if let Err(error) = socket::take_error(server.socket.as_fd()) {
-            let told = format!(
-                "server connection to {} failed: {error}",
-                pool.database.address
-            );
+            let address = &server.host.address;
+            let told = format!("server connection to {address} failed: {error}");
             self.not_in(id, &Failure::Told(told));
             return;
         }
@@ -110,6 +140,14 @@ impl Proxy {
             Step::Failed(told) => {
                 self.not_in(id, &Failure::Told(format!("server login failed: {told}")));
             }
+            Step::In if !fits(login, self.pools[server.pool as usize].database.target) => {
+                let target = self.pools[server.pool as usize].database.target;
+                let told = format!("{} is not {target}", server.host.address);
+                server.output.clear();
+                frontend::terminate(&mut server.output);
+                let _ = server.socket.send(&mut server.output);
+                self.not_in(id, &Failure::Told(told));
+            }
             Step::In => {
                 server.parameters = login.parameters.clone();
                 server.first = login.parameters.clone();
@@ -118,6 +156,7 @@ impl Proxy {
                 let (number, welcome) = (server.pool, server.parameters.clone());
                 let pool = &mut self.pools[number as usize];
                 pool.logging_in -= 1;
+                (pool.failed, pool.rests_until) = (0, None);
                 pool.welcome.get_or_insert(welcome);
                 let greeting = std::mem::take(&mut pool.greeting);
                 self.server_waits(id);
@@ -148,7 +187,8 @@ impl Proxy {
         pool.servers -= 1;
         pool.logging_in -= 1;
         if let Err(error) = self.open_server(server.pool, true) {
-            self.no_server(server.pool, &Failure::Told(error.to_string()));
+            let failure = Failure::Told(error.to_string());
+            self.failed_at(server.pool, &server.host, &failure);
         }
     }
 
@@ -164,15 +204,34 @@ impl Proxy {
         pool.servers -= 1;
         pool.logging_in -= 1;
         self.tell_full(server.pool);
-        self.no_server(server.pool, failure);
+        self.failed_at(server.pool, &server.host, failure);
+    }
+
+    /// A host has not let the proxy in. The next one is tried; clients wait meanwhile, and go on waiting if there is
+    /// none: the one that is meant may be about to become it.
+    fn failed_at(&mut self, number: u32, host: &Host, failure: &Failure) {
+        let pool = &mut self.pools[number as usize];
+        let count = pool.database.hosts.len();
+        if count == 1 || !failure.is_of_host() {
+            return self.no_server(number, failure);
+        }
+        // Others that were tried at the same time have failed before.
+        if pool.host() == host {
+            pool.host = (pool.host + 1) % count;
+            pool.failed += 1;
+            let database = pool.key.database.as_str();
+            tracing::warn!(database, %failure, "the next host is tried");
+        }
+        if pool.failed >= count {
+            pool.failed = 0;
+            pool.rests_until = Some(Instant::now() + HOSTS_REST);
+        }
+        self.open_servers(number);
     }
 
     /// Without any server left those who wait are told why; else they go on waiting for the others.
     fn no_server(&mut self, number: u32, failure: &Failure) {
-        match failure {
-            Failure::Told(told) => tracing::warn!(told, "no server"),
-            Failure::Refused(_) => tracing::warn!("a server has refused the proxy"),
-        }
+        tracing::warn!(%failure, "no server");
         if self.pools[number as usize].servers > 0 {
             return;
         }

@@ -103,15 +103,24 @@ pub(crate) fn as_user(program: &Path) -> Command {
     command
 }
 
-fn start() -> Postgres {
+/// A folder that belongs to PostgreSQL.
+fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let user = user();
-    chown(
-        folder.path(),
-        Some(user.uid.as_raw()),
-        Some(user.gid.as_raw()),
-    )
-    .expect("given away");
+    let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
+    chown(folder.path(), Some(uid), Some(gid)).expect("given away");
+    folder
+}
+
+/// One that no other test has. It ends when it is dropped.
+pub(crate) fn of_its_own() -> Postgres {
+    bpfdb_tests::server::cgroup::own();
+    start()
+}
+
+fn start() -> Postgres {
+    let folder = folder();
+    let user = user();
     let data = folder.path().join("data");
     let mut init = as_user(&programs().join("initdb"));
     init.args([
@@ -147,15 +156,24 @@ fn start() -> Postgres {
     let rules = format!(
         "host all {SECRETIVE},{LOOKED_UP} 127.0.0.1/32 scram-sha-256\n\
          hostnossl all {TLS_ONLY} 127.0.0.1/32 reject\n\
-         host all all 127.0.0.1/32 trust\nhost all all ::1/128 trust\nlocal all all trust\n"
+         host all all 127.0.0.1/32 trust\nhost all all ::1/128 trust\nlocal all all trust\n\
+         host replication all 127.0.0.1/32 trust\n"
     );
     fs::write(data.join("pg_hba.conf"), rules).expect("rules");
+    let postgres = serve(folder, authority, port, &[]);
+    postgres.direct(&format!(
+        "create role {SECRETIVE} login superuser password '{PASSWORD}'; create role {LOOKED_UP} login \
+         password '{PASSWORD}'; create role {TLS_ONLY} login; create role root login"
+    ));
+    postgres
+}
+
+/// PostgreSQL with the data of a folder, when it lets clients in.
+fn serve(folder: TempDir, authority: Authority, port: u16, arguments: &[&str]) -> Postgres {
     let mut serve = as_user(&programs().join("postgres"));
-    serve
-        .arg("-D")
-        .arg(&data)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    serve.arg("-D").arg(folder.path().join("data"));
+    serve.args(arguments);
+    serve.stdout(Stdio::null()).stderr(Stdio::null());
     let child = this_thread_stays(move || dies_with_us(&mut serve).spawn().expect("it starts"));
     let postgres = Postgres {
         port,
@@ -164,10 +182,6 @@ fn start() -> Postgres {
         folder,
     };
     postgres.wait();
-    postgres.direct(&format!(
-        "create role {SECRETIVE} login superuser password '{PASSWORD}'; create role {LOOKED_UP} login \
-         password '{PASSWORD}'; create role {TLS_ONLY} login; create role root login"
-    ));
     postgres
 }
 
@@ -204,6 +218,41 @@ impl Postgres {
         }
     }
 
+    /// A standby of this one.
+    pub(crate) fn standby(&self) -> Self {
+        let folder = folder();
+        let mut copy = as_user(&programs().join("pg_basebackup"));
+        let port = self.port.to_string();
+        copy.args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-U",
+            USER,
+            "-R",
+            "-c",
+            "fast",
+        ]);
+        copy.arg("--no-sync")
+            .arg("-D")
+            .arg(folder.path().join("data"));
+        let output = copy.output().expect("pg_basebackup runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let port = free_port();
+        let authority = Authority::new(folder.path());
+        let (own, sockets) = (port.to_string(), folder.path().display().to_string());
+        serve(folder, authority, port, &["-p", &own, "-k", &sockets])
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn end_at_once(&self) {
+        let mut child = self.child.lock().expect("nobody has failed with it");
+        let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGQUIT);
+        let _ = child.wait();
+    }
+
     /// The folder of its Unix socket.
     pub(crate) fn sockets(&self) -> String {
         self.folder.path().display().to_string()
@@ -212,6 +261,12 @@ impl Postgres {
     /// What psql prints of a statement, without the proxy.
     pub(crate) fn direct(&self, statement: &str) -> String {
         printed(&mut psql(self.port, USER, &[]), statement)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.end_at_once();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::auth::secrets::Secrets;
 use crate::config;
 use crate::io::socket::Address;
 use crate::io::tls;
-use crate::settings::{ANY_DATABASE, Database, Settings};
+use crate::settings::{ANY_DATABASE, Host, Settings};
 
 impl Proxy {
     /// Reads again where the settings came from, and has them take force.
@@ -94,9 +94,13 @@ impl Proxy {
 
 /// Those of databases that are reached by TCP.
 pub(in super::super) fn ports(settings: &Settings) -> Vec<u16> {
-    let port = |database: &Database| match database.address {
+    let port = |host: &Host| match host.address {
         Address::Inet(address) => Some(address.port()),
         Address::Unix(_) => None,
     };
-    settings.databases.values().filter_map(port).collect()
+    let hosts = settings
+        .databases
+        .values()
+        .flat_map(|database| &database.hosts);
+    hosts.filter_map(port).collect()
 }

@@ -179,7 +179,7 @@ impl Proxy {
     fn database_row(&self, name: &str) -> Option<Vec<Option<String>>> {
         let databases = &self.settings.databases;
         let database = databases.get(name).or(databases.get(ANY_DATABASE))?;
-        let port = match &database.address {
+        let port = match &database.hosts[0].address {
             Address::Inet(address) => address.port(),
             Address::Unix(path) => {
                 let port = path
@@ -188,11 +188,13 @@ impl Proxy {
                 port.unwrap_or_default()
             }
         };
+        let hosts = database.hosts.iter().map(|host| host.name.as_str());
+        let hosts: Vec<&str> = hosts.collect();
         let pools = self.pools.iter().filter(|pool| pool.key.database == name);
         let servers: usize = pools.map(|pool| pool.servers).sum();
         Some(vec![
             some(name),
-            some(&database.host),
+            some(hosts.join(",")),
             some(port),
             some(database.name.as_deref().unwrap_or(name)),
             database.user.clone(),
