@@ -79,6 +79,8 @@ pub(crate) struct Client {
     pub(crate) framing: Framing,
     /// The message that `framing` is in goes nowhere.
     pub(crate) discards: bool,
+    /// By which it cancels, with the secret; 0: it is not greeted yet.
+    pub(crate) number: i32,
     pub(crate) secret: i32,
     pub(crate) user: String,
     /// What is known of its password, until it is admitted.
@@ -135,6 +137,7 @@ impl Client {
             output: BytesMut::new(),
             framing: Framing::default(),
             discards: false,
+            number: 0,
             secret,
             user: String::new(),
             secret_kept: None,

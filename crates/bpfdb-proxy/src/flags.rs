@@ -140,6 +140,9 @@ pub(crate) struct Arguments {
     /// Where metrics for Prometheus are served
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
+    /// A Unix socket: a proxy that is started with the same one takes over, and drops nobody
+    #[arg(long, value_name = "FILE")]
+    takeover_socket: Option<PathBuf>,
     /// Cgroup whose clients and databases are served in the kernel
     #[arg(long, value_name = "FOLDER")]
     cgroup: Option<PathBuf>,
@@ -204,6 +207,8 @@ impl Arguments {
         }
         let metrics = &mut settings.administration.metrics;
         *metrics = self.metrics_listen.or(*metrics);
+        let takeover = &mut settings.administration.takeover_socket;
+        put_some(takeover, self.takeover_socket.as_ref());
         settings.always_slow |= self.always_slow;
         Ok(())
     }

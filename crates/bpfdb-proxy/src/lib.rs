@@ -16,6 +16,7 @@
 //! | `traffic` | what goes through, counted |
 //! | `mirror` | what clients send, sent to a second database |
 //! | `client`, `server`, `pool` | the state of each |
+//! | `takeover` | what a proxy hands to its successor |
 //! | `kernel` | the programs, and the memory that they share with this process |
 //! | `metrics` | what a scraper is told |
 //! | `proxy` | the event loop, and what it does |
@@ -35,6 +36,7 @@ mod proxy;
 mod server;
 pub mod settings;
 mod statements;
+mod takeover;
 mod traffic;
 mod wire;
 

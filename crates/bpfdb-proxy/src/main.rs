@@ -100,7 +100,10 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
+        let Some(path) = &self.0 else { return };
+        // Not that of a proxy that has taken over.
+        let written = fs::read_to_string(path);
+        if written.is_ok_and(|number| number.trim() == std::process::id().to_string()) {
             let _ = fs::remove_file(path);
         }
     }

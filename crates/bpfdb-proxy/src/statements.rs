@@ -96,6 +96,14 @@ impl ClientNames {
         self.names.len()
     }
 
+    /// Each name, and what Parse has of its statement behind the name.
+    pub(crate) fn bodies(&self) -> Vec<(Bytes, Bytes)> {
+        let names = self.names.iter();
+        let body =
+            |(name, statement): (&Bytes, &Rc<Statement>)| (name.clone(), statement.body.clone());
+        names.map(body).collect()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.names.clear();
     }

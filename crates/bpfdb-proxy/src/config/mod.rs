@@ -233,6 +233,7 @@ pub(crate) fn kept_at_start(mut new: Settings, old: &Settings) -> Settings {
     to.log_file.clone_from(&from.log_file);
     to.pid_file.clone_from(&from.pid_file);
     to.metrics = from.metrics;
+    to.takeover_socket.clone_from(&from.takeover_socket);
     new
 }
 

@@ -236,6 +236,7 @@ pub(super) const OWN: &[Setting] = &[
     setting!(fixed, "cgroup", "", path, cgroup),
     fixed("metrics_listen", "", set_metrics, |all| all.administration.metrics.map_or_else(String::new, |address| address.to_string())),
     setting!(live, "mirror_queue", "16777216", number, mirror_queue),
+    setting!(fixed, "takeover_socket", "", path, administration.takeover_socket),
 ];
 
 pub(super) fn find(table: &'static [Setting], name: &str) -> Option<&'static Setting> {

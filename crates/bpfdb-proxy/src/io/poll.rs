@@ -21,6 +21,10 @@ pub(crate) enum Source {
     Client(Id),
     Server(Id),
     Cancel(Id),
+    /// A proxy that takes over may come.
+    Takeover,
+    Successor,
+    Predecessor,
 }
 
 /// The number: serial of 24 bits, index of 32, kind of 8.
@@ -40,6 +44,9 @@ impl Source {
             Self::Server(server) => id(4, server),
             Self::Cancel(cancel) => id(5, cancel),
             Self::Sink => 6,
+            Self::Takeover => 7,
+            Self::Successor => 8,
+            Self::Predecessor => 9,
         }
     }
 
@@ -55,6 +62,9 @@ impl Source {
             3 => Self::Client(id),
             4 => Self::Server(id),
             5 => Self::Cancel(id),
+            7 => Self::Takeover,
+            8 => Self::Successor,
+            9 => Self::Predecessor,
             _ => Self::Sink,
         }
     }
@@ -114,6 +124,14 @@ impl Poll {
         let mut event = EpollEvent::new(interest.flags(), source.number());
         if let Err(error) = self.epoll.modify(fd.as_fd(), &mut event) {
             tracing::error!(%error, "cannot change what is waited for");
+        }
+    }
+
+    /// It is not waited for any more. Needed where another process has a copy of the descriptor: else closing it is
+    /// enough.
+    pub(crate) fn remove(&self, fd: BorrowedFd<'_>) {
+        if let Err(error) = self.epoll.delete(fd) {
+            tracing::error!(%error, "cannot end to wait for a descriptor");
         }
     }
 

@@ -44,7 +44,8 @@ pub(crate) struct Kernel {
     /// By slot.
     clients: Vec<Option<Id>>,
     servers: Vec<Option<Id>>,
-    _connections: Link,
+    /// `None`: connections that begin now are another proxy's.
+    connections: Option<Link>,
     _object: Object,
 }
 
@@ -94,11 +95,21 @@ impl Kernel {
             free_servers: Places::new(abi::BPFDB_PROXY_SERVERS),
             clients: vec![None; abi::BPFDB_PROXY_CLIENTS as usize],
             servers: vec![None; abi::BPFDB_PROXY_SERVERS as usize],
-            _connections: connections,
+            connections: Some(connections),
             _object: object,
         };
         kernel.know_ports(ports)?;
         Ok(kernel)
+    }
+
+    /// Looks at no connections any more that begin from now on.
+    pub(crate) fn detach(&mut self) {
+        self.connections = None;
+    }
+
+    /// The map of sockets. What was brought to one and is not read is there while somebody has the map.
+    pub(crate) fn ends(&self) -> BorrowedFd<'_> {
+        self.ends.as_fd()
     }
 
     /// Databases are at these ports, too.

@@ -41,7 +41,10 @@ pub(super) struct Accepting {
 impl Proxy {
     pub(super) fn accept(&mut self, listener: u32) {
         loop {
-            let accepted = socket::accept(self.listeners[listener as usize].as_fd());
+            let Some(accepts) = self.listeners.get(listener as usize) else {
+                return;
+            };
+            let accepted = socket::accept(accepts.as_fd());
             let socket = match accepted {
                 Ok(Some(socket)) => socket,
                 Ok(None) => return,
@@ -270,7 +273,8 @@ impl Proxy {
             reply::parameter(&mut client.output, name, value);
         }
         client.parameters = parameters;
-        reply::key(&mut client.output, id.index as i32 + 1, client.secret);
+        client.number = id.index as i32 + 1;
+        reply::key(&mut client.output, client.number, client.secret);
         reply::ready(&mut client.output);
         client.stage = Stage::Ready;
         self.offer_client(id);

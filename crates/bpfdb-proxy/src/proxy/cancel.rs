@@ -29,15 +29,13 @@ pub(super) struct Cancel {
 impl Proxy {
     /// A client asks for what another connection of it does to be cancelled.
     pub(super) fn cancel(&mut self, process: i32, secret: i32) {
-        let index = u32::try_from(process)
-            .ok()
-            .and_then(|process| process.checked_sub(1));
-        let Some(id) = index.and_then(|index| self.clients.at(index)) else {
-            return;
+        let is_it = |id: &Id| {
+            let client = &self.clients[*id];
+            (client.number, client.secret) == (process, secret)
         };
-        if self.clients[id].secret != secret {
-            return;
-        }
+        let Some(id) = self.clients.ids().into_iter().find(is_it) else {
+            return self.cancel_there(process, secret);
+        };
         self.grab(id);
         // Taking it may have closed it.
         if let Some(server) = self.clients.get(id).and_then(|client| client.server) {

@@ -61,7 +61,7 @@ impl Proxy {
             // It has not used it after all: a part of a header, or of a message, asks for nothing.
             self.over(server);
         }
-        if self.settings.always_slow {
+        if self.settings.always_slow || self.succession.is_leaving {
             return;
         }
         let Some(client) = self.clients.get(id) else {

@@ -21,6 +21,7 @@
 //! | `figures` | what the endpoint of metrics is told |
 //! | `mirroring` | what is sent to a second database, too |
 //! | `handover` | which clients the kernel serves |
+//! | `succession` | one proxy takes the place of another |
 //! | `console` | what operators see and say |
 //! | `pause` | databases that are paused, and servers that are replaced |
 
@@ -41,6 +42,7 @@ mod replies;
 mod requests;
 mod secure;
 mod servers;
+mod succession;
 mod timeouts;
 
 use std::collections::VecDeque;
@@ -72,6 +74,7 @@ use crate::settings::Settings;
 use crate::statements::Texts;
 use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
+use succession::{Predecessor, Succession};
 
 /// Bytes that wait to be sent to one end; then nothing more is read from the other. Twice what one
 /// `recv()` brings, so that both can be under way.
@@ -119,6 +122,7 @@ pub struct Proxy {
     retries: bool,
     ticked: Instant,
     held: pause::Held,
+    succession: Succession,
     /// Operators who wait for something.
     awaited: Vec<(Id, console::Awaited)>,
     console_traffic: Traffic,
@@ -179,7 +183,15 @@ impl Proxy {
         let server_tls = tls::for_servers(&settings.server_tls)?;
         let poll = Poll::new()?;
         let mut addresses: Vec<_> = settings.listen.iter().copied().map(Address::Inet).collect();
-        let mut listeners = (addresses.iter().map(socket::listen)).collect::<Result<Vec<_>>>()?;
+        let takeover = settings.administration.takeover_socket.as_deref();
+        let mut predecessor = takeover.map_or(Ok(None), Predecessor::find)?;
+        let mut listen = |address: &Address| {
+            let taken = predecessor
+                .as_mut()
+                .and_then(|before| before.listener(address));
+            taken.map_or_else(|| socket::listen(address), Ok)
+        };
+        let mut listeners = (addresses.iter().map(&mut listen)).collect::<Result<Vec<_>>>()?;
         // The port that the first one got.
         let own = listeners
             .first()
@@ -189,7 +201,7 @@ impl Proxy {
         let file = format!(".s.PGSQL.{port}");
         for folder in &settings.unix_socket_dirs {
             let address = Address::Unix(folder.join(&file));
-            listeners.push(socket::listen(&address)?);
+            listeners.push(listen(&address)?);
             socket::set_mode(&address, administration.unix_socket_mode)?;
             addresses.push(address);
         }
@@ -208,8 +220,11 @@ impl Proxy {
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let (pages, asked) = channel();
+        if let Some(before) = &mut predecessor {
+            before.take_over()?;
+        }
         let metrics = figures::serve(&settings, &stopper, asked)?;
-        let proxy = Self {
+        let mut proxy = Self {
             settings,
             poll,
             listeners,
@@ -233,6 +248,7 @@ impl Proxy {
             retries: false,
             ticked: Instant::now(),
             held: pause::Held::default(),
+            succession: Succession::default(),
             awaited: Vec::new(),
             console_traffic: Traffic::default(),
             period_begun: Instant::now(),
@@ -242,6 +258,7 @@ impl Proxy {
             ends: false,
             ends_when_paused: false,
         };
+        proxy.begin_succession(predecessor)?;
         Ok((proxy, Stopper(stopper)))
     }
 
@@ -324,6 +341,9 @@ impl Proxy {
             Source::Client(client) => self.client_seen(client, event),
             Source::Server(server) => self.server_seen(server, event),
             Source::Cancel(cancel) => self.cancel_seen(cancel, event),
+            Source::Takeover => self.successor_comes(),
+            Source::Successor => self.successor_seen(),
+            Source::Predecessor => self.predecessor_seen(),
         }
     }
 
@@ -484,6 +504,7 @@ impl Proxy {
         for id in self.clients.ids() {
             self.refuse(id, state::ADMIN_SHUTDOWN, "the proxy is shutting down");
         }
+        self.end_succession();
         if let Some(kernel) = &self.kernel {
             tracing::info!(figures = ?kernel.shared.figures(), "the kernel's part");
         }

@@ -82,6 +82,7 @@ impl Proxy {
             self.client_waits(id);
             self.hand_back(id);
             self.account(id);
+            self.hand_over(id);
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Administration {
     pub pid_file: Option<PathBuf>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Where a proxy comes that takes over from this one.
+    pub takeover_socket: Option<PathBuf>,
     /// Settings of single users, by name.
     pub users: HashMap<String, UserSettings>,
     /// The files of passwords and of rules, which RELOAD reads again.
@@ -69,6 +71,7 @@ impl Default for Administration {
             log_file: None,
             pid_file: None,
             metrics: None,
+            takeover_socket: None,
             users: HashMap::new(),
             auth_file: None,
             auth_hba_file: None,

@@ -18,6 +18,7 @@ mod relay;
 mod service;
 mod session;
 mod streams;
+mod succession;
 mod timeouts;
 mod tls;
 mod vanishing;

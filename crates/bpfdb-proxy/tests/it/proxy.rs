@@ -31,7 +31,7 @@ pub(crate) struct TestProxy {
     stopper: Stopper,
     thread: Option<JoinHandle<u64>>,
     /// Of two proxies in a cgroup one has the ends of a database.
-    _alone: Option<MutexGuard<'static, ()>>,
+    alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl TestProxy {
@@ -42,6 +42,15 @@ impl TestProxy {
 
     pub(crate) fn with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
         let alone = (way != Way::Plain).then(|| bpfdb_tests::serial::lock("ends"));
+        Self::beside(way, alone, change)
+    }
+
+    /// Beside another one, which has the ends.
+    pub(crate) fn beside(
+        way: Way,
+        alone: Option<MutexGuard<'static, ()>>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let port = postgres::shared().port;
         let database = format!("host=127.0.0.1 port={port}");
         let database = database.parse().expect("a database");
@@ -69,12 +78,22 @@ impl TestProxy {
             metrics,
             stopper,
             thread: Some(thread),
-            _alone: alone,
+            alone,
         }
     }
 
     pub(crate) fn client(&self) -> Wire {
         Wire::connect(self.port, postgres::USER, &[])
+    }
+
+    /// Has it ended by itself?
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// What keeps others from the ends, for a successor.
+    pub(crate) fn pass_ends(&mut self) -> Option<MutexGuard<'static, ()>> {
+        self.alone.take()
     }
 
     /// Ends it; how many requests were brought by the kernel.

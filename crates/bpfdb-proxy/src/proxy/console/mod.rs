@@ -82,7 +82,8 @@ impl Proxy {
         ] {
             reply::parameter(&mut client.output, name, value);
         }
-        reply::key(&mut client.output, id.index as i32 + 1, client.secret);
+        client.number = id.index as i32 + 1;
+        reply::key(&mut client.output, client.number, client.secret);
         reply::ready(&mut client.output);
         client.stage = Stage::Ready;
         self.flush_client(id);

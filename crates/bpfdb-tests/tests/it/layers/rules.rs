@@ -155,7 +155,7 @@ pub(super) const CRATES: &[Crate] = &[
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
-        "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "statements", "auth", "pool", "mirror", "client",
+        "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "statements", "auth", "pool", "mirror", "takeover", "client",
         "server", "kernel", "metrics", "proxy",
         "flags",
     ]),
