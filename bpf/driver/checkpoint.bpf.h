@@ -7,8 +7,8 @@
  *   | struct bpfdb_checkpoint, entries ─────────► ...  | struct bpfdb_checkpoint_other, key | ...
  *
  * What is too long for the buffer is among the others, which user space reads by themselves:
- * large values; and, if the records of one bucket do not fit together, the longer values of
- * that bucket.
+ * large values, and cold ones; and, if the records of one bucket do not fit together, the
+ * longer values of that bucket.
  */
 #ifndef BPFDB_DRIVER_CHECKPOINT_BPF_H
 #define BPFDB_DRIVER_CHECKPOINT_BPF_H
@@ -145,6 +145,7 @@ __noinline int checkpoint_other(struct checkpoint *c NONNULL, struct bpfdb_sessi
 	other->expires = form_expires(form) ? s->value[1] : 0;
 	other->key_len = key_len;
 	other->value_type = form_type(form);
+	other->run = large ? LOAD(large->place.run) : 0;
 	return key_copy(other + 1, cell, key_len) ? BPFDB_OK : RETRY;
 }
 

@@ -17,6 +17,7 @@
 
 #include "checkpoint.bpf.h"
 #include "evict.bpf.h"
+#include "cold.bpf.h"
 #include "locks.bpf.h"
 #include "log.bpf.h"
 #include "maintain.bpf.h"

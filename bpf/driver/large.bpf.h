@@ -7,17 +7,23 @@
 #include "../operators/large.bpf.h"
 #include "io.bpf.h"
 
-/* GET found a large value: says so in the request, FOUND_LARGE or RETRY. Its form is told with any
- * outcome. */
+/* GET found a large value, cold or not: says so in the request, FOUND_LARGE or RETRY. Its form is
+ * in the request with any outcome. */
 __noinline int large_tell(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 {
 	struct bpfdb_request *request = io_at(buffer, at);
+	struct bpfdb_place *place = io_at(buffer, value_offset(at, s->key_len));
 	struct bpfdb_large *large = bpfdb_at(s->value[0]);
 
-	if (!request || !large)
+	if (!request || !place || !large)
 		return RETRY;
+	if (request->value_room < sizeof(*place))
+		return BPFDB_BAD_REQUEST;
 	request->offset = LOAD(large->len);
 	request->large = LOAD(large->id);
+	place->run = LOAD(large->place.run);
+	place->offset = LOAD(large->place.offset);
+	place->checksum = LOAD(large->place.checksum);
 	return bpfdb_still_valid(s) ? BPFDB_FOUND_LARGE : RETRY;
 }
 

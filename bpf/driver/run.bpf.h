@@ -11,6 +11,7 @@
 #include "../operators/locks.bpf.h"
 #include "../operators/maintenance.bpf.h"
 #include "../operators/watch.bpf.h"
+#include "cold.bpf.h"
 #include "io.bpf.h"
 #include "large.bpf.h"
 
@@ -141,10 +142,10 @@ static __always_inline int run_share(struct bpfdb_session *s, struct run *run)
 	int status = bpfdb_large_share(s);
 	struct bpfdb_large *large = bpfdb_at(s->building);
 
-	if (status != BPFDB_FOUND || !form_is_large(s->value_len))
+	if (status != BPFDB_FOUND || !form_is_large(s->value_len) || !s->building)
 		return status;
 	/* The session holds it: it is what it was. */
-	if (!request || !large || !s->building)
+	if (!request || !large)
 		return BPFDB_CORRUPT;
 	request->offset = large->len;
 	request->large = large->id;
@@ -183,6 +184,17 @@ static __always_inline int run_set(struct bpfdb_session *s, struct run *run, u32
 	/* Only now: it would count for the next SET of the session. */
 	s->expires = request->expires;
 	return bpfdb_set(s);
+}
+
+/* A value takes the place of a cold one. */
+static __always_inline int run_promote(struct bpfdb_session *s, struct run *run, u32 offset,
+				       struct bpfdb_request *request)
+{
+	u32 len = request->value_len;
+	u64 id = request->large;
+	int status = value_load(s, run->io, offset, len, request_type(request->operation));
+
+	return status == BPFDB_OK ? bpfdb_promote(s, id, len) : status;
 }
 
 #define RUN_OPERATION(name, call)                                                                  \

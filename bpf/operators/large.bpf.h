@@ -111,9 +111,9 @@ __noinline int bpfdb_large_take(struct bpfdb_session *s NONNULL, u64 len, u32 ty
 }
 
 /*
- * GET for update of a value of any type: FOUND, NOT_FOUND or an Error. A large one that it found is
- * what the session has built then, and can be taken for a SET: two versions hold it, and not a
- * byte is copied. One operator, because the lock must be there while a holder is added:
+ * GET for update of a value of any type: FOUND, NOT_FOUND or an Error. A large one in memory that
+ * it found is what the session has built then, and can be taken for a SET: two versions hold it,
+ * and not a byte is copied. One operator, because the lock must be there while a holder is added:
  * between two operators the transaction may be rolled back.
  */
 __noinline int bpfdb_large_share(struct bpfdb_session *s NONNULL)
@@ -130,9 +130,12 @@ __noinline int bpfdb_large_share(struct bpfdb_session *s NONNULL)
 		status = OF_ANY_TYPE(s, get_in_transaction(s, BPFDB_LOCK_EXCLUSIVE));
 	txn_touch(s);
 	large = bpfdb_at(s->value[0]);
-	if (status == BPFDB_FOUND && form_is_large(s->value_len) && large) {
+	/* What was built before is no value of this key. */
+	bpfdb_large_discard(s);
+	/* A cold one has one holder, and no bytes for the log: it is copied. */
+	if (status == BPFDB_FOUND && form_is_large(s->value_len) && large &&
+	    !large_is_cold(large)) {
 		ADD(&large->holders, 1);
-		bpfdb_large_discard(s);
 		s->building = s->value[0];
 	}
 	status = txn_result(s, status);

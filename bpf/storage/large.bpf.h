@@ -21,6 +21,8 @@
  *     value if the id was the same each time, and nothing had been given back
  *     after each copying (bpfdb_still_valid).
  *
+ * The table of a cold value has no pieces, but the place of the value in a file: cold.bpf.h.
+ *
  * A reader may come by a table that is somebody else's memory by now: whatever it
  * finds there leads to memory of the engine or nowhere, and is not believed.
  */
@@ -35,6 +37,8 @@ _Static_assert(BPFDB_LARGE < BPFDB_EXPIRES && !(BPFDB_LARGE & BPFDB_EXPIRES),
 _Static_assert(sizeof(struct bpfdb_large) + BPFDB_LARGE_PAGES * sizeof(u32) <= BPFDB_PAGE_SIZE,
 	       "the table is one slot");
 _Static_assert(BPFDB_VALUE_MAX == BPFDB_PIECE_SIZE, "the shortest large value has two pieces");
+
+_Static_assert(sizeof(struct bpfdb_large) == 64, "a cold value takes one slot of 64 bytes");
 
 #define PIECE_MASK (BPFDB_PIECE_SIZE - 1)
 
@@ -78,6 +82,19 @@ static __always_inline bool large_is_whole(const struct bpfdb_large *large)
 	       (large->tail || !large_tail(large->len));
 }
 
+/* Fills a table without pieces, in memory and held once. */
+static __always_inline void large_init(struct bpfdb_large *large, u64 len)
+{
+	large->id = FETCH_ADD(&engine.large_values.value, 1) + 1;
+	large->len = len;
+	large->half = 0;
+	large->tail = 0;
+	large->pages = 0;
+	large->holders = 1;
+	large->next = 0;
+	large->place = (struct bpfdb_place){};
+}
+
 /* A table without pieces, held once: its address, 0 if there is no memory. */
 __noinline u64 large_create(u64 len)
 {
@@ -86,14 +103,23 @@ __noinline u64 large_create(u64 len)
 
 	if (!large)
 		return 0;
-	large->id = FETCH_ADD(&engine.large_values.value, 1) + 1;
-	large->len = len;
-	large->half = 0;
-	large->tail = 0;
-	large->pages = 0;
-	large->holders = 1;
-	large->next = 0;
+	large_init(large, len);
 	return address;
+}
+
+/* Is the value with this table cold: in a file? */
+static __always_inline bool large_is_cold(const struct bpfdb_large *large)
+{
+	return LOAD(large->place.run);
+}
+
+/* One cold value more or less that versions have in its file. */
+static __always_inline void run_use_add(const struct bpfdb_large *large, s64 values)
+{
+	struct bpfdb_run_use *use = &engine.runs[large->place.run % BPFDB_RUNS_MAX];
+
+	ADD(&use->values, values);
+	ADD(&use->bytes, values * (s64)large->len);
 }
 
 /* Address of piece `i`; 0: there is none. */
@@ -206,7 +232,11 @@ static __always_inline u64 garbage_piece(u64 table)
 	if (address)
 		return address;
 	/* Else another one came before it: this one has its turn again. */
-	return CAS(&engine.large_garbage.value, table, LOAD(large->next)) == table ? table : 0;
+	if (CAS(&engine.large_garbage.value, table, LOAD(large->next)) != table)
+		return 0;
+	if (large_is_cold(large))
+		run_use_add(large, -1);
+	return table;
 }
 
 /*

@@ -256,12 +256,12 @@ static __always_inline u64 reserve_of(u64 limit)
 }
 
 /* Pages that data may still take, those that may still be added included: all that are not in
- * use, but for the reserve. After the limit was lowered there may be none. */
+ * use, but for the reserves. After the limit was lowered there may be none. */
 static __always_inline u64 pages_left(void)
 {
 	u64 limit = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
 	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
-	u64 kept = used + reserve_of(limit);
+	u64 kept = used + reserve_of(limit) + LOAD(engine.tier_reserve.value);
 
 	return limit > kept ? limit - kept : 0;
 }
@@ -296,8 +296,9 @@ static __always_inline int no_memory(void)
 	if (LOAD(engine.eviction) == BPFDB_EVICTION_ON)
 		return BPFDB_MEMORY_PENDING;
 	/* Somebody else is giving back what a large value had, or what snapshots kept, or
-	 * will, when the log is on the disk. */
+	 * will, when the log is on the disk, or a value that goes to a file. */
 	return LOAD(engine.large_garbage.value) || LOAD(engine.snapshots.sweeping) ||
+			       LOAD(engine.demoting.value) ||
 			       (config.log_ring && LOAD(engine.log_holds.value))
 		       ? BPFDB_MEMORY_PENDING
 		       : BPFDB_OUT_OF_MEMORY;

@@ -20,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 20
+#define BPFDB_ABI_VERSION 21
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -88,19 +88,27 @@ enum bpfdb_eviction {
 #define BPFDB_STAMP_MASK ((1ULL << BPFDB_STAMP_BITS) - 1)
 _Static_assert(BPFDB_KEY_MAX < 1 << (64 - BPFDB_STAMP_BITS), "the key's length is behind it");
 
+/* Where the bytes of a cold value are: bpf/storage/cold.bpf.h. */
+struct bpfdb_place {
+	__u64 run;      /* number of the file, which no other ever has; 0: they are in memory */
+	__u32 offset;   /* of the entry in the file, in grains of BPFDB_LOG_GRAIN bytes */
+	__u32 checksum; /* CRC-32C of the entry */
+};
+
 /*
  * A large value, bpf/storage/large.bpf.h: in whole pages, and slots for what these
  * leave. Behind this, the numbers of the pages, 32 bits each.
  */
 struct bpfdb_large {
 	__u64 id;   /* no other value has it, ever: tells whether it is still the same */
-	__u64 len;  /* bytes: BPFDB_VALUE_MAX + 1 to BPFDB_LARGE_MAX */
+	__u64 len;  /* bytes: BPFDB_VALUE_MAX + 1 to BPFDB_LARGE_MAX; a cold one: from 1 */
 	__u64 half; /* address of the slot with the first BPFDB_PIECE_SIZE bytes of what the
 		     * pages leave, if that is more; 0: it is not, or not yet */
 	__u64 tail; /* address of the slot with the last bytes; 0: none are left, or not yet */
 	__u32 pages;   /* there are by now; all of them when SET has taken it */
 	__u32 holders; /* versions, and sessions that are about to SET it */
 	__u64 next;    /* address of the next one that nobody holds, while it waits to be freed */
+	struct bpfdb_place place; /* of a cold value, which has no pieces */
 };
 #define BPFDB_LARGE_PAGES (BPFDB_LARGE_MAX / BPFDB_PAGE_SIZE)
 
@@ -405,6 +413,16 @@ struct bpfdb_request {
 	 * it, and gives it a type. */
 	__u64 large;
 	__u64 offset;
+	/* FOUND_LARGE leaves a struct bpfdb_place where the value would be. DEMOTE has a struct
+	 * bpfdb_demotion there. PROMOTE has a value as of SET, and here the id of the cold one. */
+};
+
+/* The value of the key, if it is still the one that is meant, becomes the cold one at `place`. */
+struct bpfdb_demotion {
+	__u64 id; /* of a large or cold value; 0: it is neither */
+	__u64 epoch; /* of a value without an id: it has a timestamp up to this */
+	__u64 len; /* bytes of the value */
+	struct bpfdb_place place;
 };
 
 /* In an operation: the type of the value that SET makes; or BPFDB_TYPE_ANY, and GET finds values
@@ -487,9 +505,10 @@ struct bpfdb_checkpoint_other {
 	__u64 expires; /* 0: never */
 	__u32 key_len;
 	__u32 value_type; /* BPFDB_TYPE_ */
+	__u64 run; /* file of a cold value; 0: it is in memory */
 };
-#define BPFDB_CHECKPOINT_OTHER_SIZE (32 + BPFDB_KEY_MAX)
-_Static_assert(sizeof(struct bpfdb_checkpoint_other) == 32, "the key is behind it");
+#define BPFDB_CHECKPOINT_OTHER_SIZE (40 + BPFDB_KEY_MAX)
+_Static_assert(sizeof(struct bpfdb_checkpoint_other) == 40, "the key is behind it");
 /* If the records of one bucket do not fit together, longer values are among the others. */
 #define BPFDB_CHECKPOINT_SHORT 4096
 
@@ -524,6 +543,20 @@ _Static_assert(__builtin_offsetof(struct bpfdb_config, holder) == 4 &&
 		       __builtin_offsetof(struct bpfdb_config, layout) == 8 &&
 		       __builtin_offsetof(struct bpfdb_config, identity) == 16,
 	       "docs/joining.md says so");
+
+/* What versions have in one of the files of cold values. */
+struct bpfdb_run_use {
+	__u64 values;
+	__u64 bytes; /* of these values */
+};
+
+/* What a version held before its value went to a file or came back, until no program can be
+ * reading it any more: bpf/storage/cold.bpf.h. */
+struct bpfdb_retired {
+	__u64 next; /* address of the next one of its list; 0: none */
+	__u64 data; /* of the version: its data[0] */
+	__u64 form;
+};
 
 /* One gauge or list head per cache line, where several processors write it. */
 struct bpfdb_line {
@@ -705,6 +738,13 @@ struct bpfdb_engine {
 	struct bpfdb_line log_holds; /* large values that records of the log hold */
 	struct bpfdb_line
 		durable; /* commits up to this timestamp are on the disk: its writer says so */
+	/* Not 0: values are going to files, so there will be memory. User space writes it. */
+	struct bpfdb_line demoting;
+	/* Pages that are kept for the tables of cold values. User space writes it. */
+	struct bpfdb_line tier_reserve;
+	struct bpfdb_line retired; /* list of struct bpfdb_retired */
+	struct bpfdb_line retiring; /* those of them that wait for the end of a grace period */
+	struct bpfdb_run_use runs[BPFDB_RUNS_MAX] BPFDB_LINES; /* by the number of the run */
 	__u64 keyspaces[BPFDB_KEYSPACES] BPFDB_LINES; /* records of each, by their keys */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];

@@ -30,7 +30,9 @@
 	X(REAP, run_reap())                                                                        \
 	X(RECLAIM, run_reclaim(ctx))                                                               \
 	X(MERGE, run_merge(ctx))                                                                   \
-	X(RELEASE, run_release(ctx))
+	X(RELEASE, run_release(ctx))                                                               \
+	X(RETIRE, run_retire())                                                                    \
+	X(RETIRED, run_retired(ctx))
 
 #define BPFDB_DRIVER_NUMBER(name, call) BPFDB_DRIVER_##name,
 enum bpfdb_driver_call { BPFDB_DRIVER_LIST(BPFDB_DRIVER_NUMBER) };

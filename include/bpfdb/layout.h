@@ -30,6 +30,15 @@
 	X(large, pages)                                                                            \
 	X(large, holders)                                                                          \
 	X(large, next)                                                                             \
+	X(large, place)                                                                            \
+	X(place, run)                                                                              \
+	X(place, offset)                                                                           \
+	X(place, checksum)                                                                         \
+	X(retired, next)                                                                           \
+	X(retired, data)                                                                           \
+	X(retired, form)                                                                           \
+	X(run_use, values)                                                                         \
+	X(run_use, bytes)                                                                          \
 	X(aux, used)                                                                               \
 	X(aux, reserved)                                                                           \
 	X(aux, history)                                                                            \
@@ -195,6 +204,11 @@
 	X(engine, log)                                                                             \
 	X(engine, log_home)                                                                        \
 	X(engine, log_holds)                                                                       \
+	X(engine, demoting)                                                                        \
+	X(engine, tier_reserve)                                                                    \
+	X(engine, retired)                                                                         \
+	X(engine, retiring)                                                                        \
+	X(engine, runs)                                                                            \
 	X(engine, durable)                                                                         \
 	X(engine, keyspaces)                                                                       \
 	X(engine, classes)                                                                         \
@@ -239,6 +253,7 @@
 	X(INLINE_EXPIRING_MAX)                                                                     \
 	X(PIECE_BITS)                                                                              \
 	X(LARGE_MAX)                                                                               \
+	X(RUNS_MAX)                                                                                \
 	X(SEGMENT_BITS)                                                                            \
 	X(SEGMENT_PAD)                                                                             \
 	X(PAGE_BITS)                                                                               \

@@ -38,6 +38,9 @@
 /* A value with an expiry, which takes half of the room, up to this length. */
 #define BPFDB_INLINE_EXPIRING_MAX 8
 
+/* Files of cold values that may be there at a time (docs/tier.md): each has counters of its own. */
+#define BPFDB_RUNS_MAX 1024
+
 /* A segment is the unit in which memory is added to a running engine. */
 #define BPFDB_SEGMENT_BITS 24
 #define BPFDB_SEGMENT_SIZE (1 << BPFDB_SEGMENT_BITS)

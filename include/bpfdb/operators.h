@@ -27,7 +27,8 @@
  * more. EVICT: struct bpfdb_sampled has what `large` and `offset` are, header and meta. ACCESS: of the key;
  * `offset` becomes its meta, `large` its access word, if not 0. HASH: of the key, in the session, for bpfdb_run_lock. LARGE_: the next bytes of the large value that a SET is to take; some bytes of the one
  * that a GET found; the value of a key, if it is large, to be taken by a SET of another
- * key or time. See struct bpfdb_request. */
+ * key or time. DEMOTE, PROMOTE: the value of a version goes to a file, or comes back. See struct
+ * bpfdb_request. */
 #define BPFDB_UNCOUNTED_OPERATOR_LIST(X)                                                           \
 	X(WATCH, run_watch(s, run->io, offset, room))                                              \
 	X(LARGE_WRITE, large_write(s, run->io, run->offset))                                       \
@@ -36,7 +37,9 @@
 	X(HASH, bpfdb_hash(s))                                                                     \
 	X(EVICT, bpfdb_evict(s, request->large, request->offset))                                  \
 	X(ACCESS, run_access(s, request))                                                          \
-	X(SETTLE, bpfdb_settle(s))
+	X(SETTLE, bpfdb_settle(s))                                                                 \
+	X(DEMOTE, run_demote(s, run->io, offset))                                                  \
+	X(PROMOTE, run_promote(s, run, offset, request))
 
 #define BPFDB_OPERATION_NUMBER(name, call) BPFDB_OP_##name,
 enum bpfdb_operation {

@@ -55,10 +55,14 @@
 	  "see why in the logs of its owner: a write or flush has failed, or the disk is full")    \
 	X(NOT_JOINED, 39, "the object of this program has not joined the engine",                  \
 	  "have a loader share the maps and copy the configuration (docs/joining.md)")             \
-	X(WRONG_TYPE, 40, "the value is of another type", "use an operator of its type")
+	X(WRONG_TYPE, 40, "the value is of another type", "use an operator of its type")           \
+	X(TIER_CORRUPT, 41, "the file of the cold value is damaged where the value is",            \
+	  "start the server again on a new engine, which recovers from checkpoint and log")        \
+	X(TIER_UNAVAILABLE, 42, "the file of the cold value cannot be read",                       \
+	  "look into the logs of the owner; a process that is attached reads no cold values")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 41 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 43 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

@@ -31,7 +31,10 @@ pub struct OtherRecord {
     /// Bytes of the value.
     pub len: u64,
     pub value_type: ValueType,
-    id: u64,
+    /// Of a large or cold value: no other has it, ever. 0: it is neither.
+    pub id: u64,
+    /// The file of a cold value; 0: it is in memory.
+    pub run: u64,
     expires: u64,
 }
 
@@ -45,10 +48,9 @@ impl Engine {
             cursor: abi::BPFDB_CHECKPOINT_END,
             ..abi::bpfdb_checkpoint::default()
         };
-        Ok(CheckpointPass {
-            session: self.session()?,
-            at,
-        })
+        let mut session = self.session()?;
+        session.keep_cold();
+        Ok(CheckpointPass { session, at })
     }
 }
 
@@ -92,19 +94,41 @@ impl CheckpointPass {
         (0..self.at.others).map(other).collect()
     }
 
-    /// The value of such a record. `None`: it was written since, deleted, or has expired.
+    /// The value of such a record, or the one that it has by now, which the log has, too, then. `None`:
+    /// it was written since, deleted, has expired, or has another type.
     ///
     /// # Errors
     /// Those of reading a value.
     pub fn read(&mut self, record: &OtherRecord) -> Result<Option<Entry>, Status> {
-        if record.id == 0 {
-            let head = self.session.head(&record.key)?;
-            let head = head.filter(|head| head.value_type == record.value_type);
-            return Ok(head.and_then(|head| {
-                let expires_at = head.expires_at;
-                head.value.map(|value| Entry { value, expires_at })
-            }));
+        let values_move = self.session.engine().inner.cold.get().is_some();
+        if record.run == 0 {
+            let entry = match record.id {
+                0 if values_move => None,
+                0 => self.read_short(record)?,
+                _ => self.read_large(record)?,
+            };
+            if entry.is_some() || !values_move {
+                return Ok(entry);
+            }
         }
+        // It may have become cold since, or have come back, and is the same version.
+        let found = self.session.typed_entry(&record.key)?;
+        let found = found.filter(|(kind, _)| *kind == record.value_type);
+        Ok(found.map(|(_, entry)| entry))
+    }
+
+    /// The value, if it is not large by now.
+    fn read_short(&mut self, record: &OtherRecord) -> Result<Option<Entry>, Status> {
+        let head = self.session.head(&record.key)?;
+        let head = head.filter(|head| head.value_type == record.value_type);
+        Ok(head.and_then(|head| {
+            let expires_at = head.expires_at;
+            head.value.map(|value| Entry { value, expires_at })
+        }))
+    }
+
+    /// The large value, if it is the same one.
+    fn read_large(&mut self, record: &OtherRecord) -> Result<Option<Entry>, Status> {
         let value = self
             .session
             .large_value(&record.key, record.id, record.len)?;
@@ -112,6 +136,11 @@ impl CheckpointPass {
             value,
             expires_at: (record.expires != 0).then_some(record.expires),
         }))
+    }
+
+    /// Goes on with another epoch. For whoever looks for some records, not for all of a moment.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.at.epoch = epoch;
     }
 
     /// The engine's clock: all that was read until now has a timestamp up to this.
@@ -142,6 +171,7 @@ impl CheckpointPass {
             len: other.len,
             value_type: ValueType::from_code(other.value_type as u8),
             id: other.id,
+            run: other.run,
             expires: other.expires,
         }
     }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use libbpf_rs::{MapCore, OpenObject};
 
 use crate::claim::Claim;
 use crate::clock::Clock;
+use crate::cold::ColdValues;
 use crate::driver::Driver;
 use crate::error::{Error, Result, bpf, system};
 use crate::holders::Holders;
@@ -54,6 +55,8 @@ pub(crate) struct Inner {
     /// Holder of this process's sessions.
     holder: u32,
     owned: Option<Owned>,
+    /// Who reads cold values.
+    pub(crate) cold: OnceLock<Arc<dyn ColdValues>>,
 }
 
 /// What only the owner of an engine has.
@@ -68,6 +71,8 @@ pub(crate) struct Owned {
 
 /// What the writer of the log needs to make room: a flush, about.
 pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(1);
+/// What it takes to give some values to files: a flush, a grace period.
+const DEMOTION_PAUSE: Duration = Duration::from_millis(4);
 /// What a page needs to be split or merged, about.
 const CHANGE_PAUSE: Duration = Duration::from_micros(100);
 /// How often an attached process looks whether the owner has added memory.
@@ -208,6 +213,7 @@ impl Engine {
             driver: Arc::clone(memory.clock().driver()),
             memory: Arc::new(memory),
             maps,
+            cold: OnceLock::new(),
             owned: None,
         })
     }
@@ -489,6 +495,8 @@ impl Engine {
         let added = self.grow().unwrap_or(false);
         if !self.is_owned() {
             thread::sleep(ASK_PERIOD);
+        } else if !added && self.is_demoting() {
+            thread::sleep(DEMOTION_PAUSE);
         } else if !added && self.log_holds_memory() {
             thread::sleep(LOG_PAUSE);
         } else {
@@ -496,6 +504,13 @@ impl Engine {
             // page, who may not have a processor.
             thread::sleep(CHANGE_PAUSE);
         }
+    }
+
+    /// Values are going to files.
+    fn is_demoting(&self) -> bool {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: the mapping lives as long as self.
+        unsafe { (&raw const (*state).demoting.value).read_volatile() > 0 }
     }
 
     /// Large values that nobody has any more stay until the log is on the disk.

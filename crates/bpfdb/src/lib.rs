@@ -20,6 +20,7 @@ pub mod architecture;
 mod checkpoint;
 mod claim;
 mod clock;
+mod cold;
 pub mod commands;
 mod conflict;
 mod database_order;
@@ -46,12 +47,14 @@ mod scan;
 mod session;
 mod stats;
 mod status;
+mod tier;
 mod time;
 mod value_type;
 mod victims;
 
 pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
+pub use cold::{COLD_GRAIN, ColdPlace, ColdValues, Demotion, RunUse};
 pub use conflict::{Conflict, ConflictCause};
 pub use database_order::DatabaseOrder;
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
@@ -73,6 +76,7 @@ pub use session::{
 };
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;
+pub use tier::Demoter;
 pub use value_type::ValueType;
 pub use victims::{
     Access, Evicted, Hand, MemoryMissing, Sample, Sampled, Shortage, Tracking, Victim,

@@ -3,6 +3,7 @@
 
 mod batch;
 mod changes;
+mod cold;
 mod deferred;
 mod foreign;
 mod large;
@@ -77,6 +78,8 @@ pub struct Session {
     written: WrittenKeys,
     change_notes: ChangeNotes,
     changes: Vec<Change>,
+    /// Cold values that it reads stay where they are.
+    keeps_cold: bool,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -157,6 +160,7 @@ impl Session {
             written: WrittenKeys::default(),
             change_notes: ChangeNotes::default(),
             changes: Vec::new(),
+            keeps_cold: false,
         })
     }
 

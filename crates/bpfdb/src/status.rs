@@ -45,7 +45,10 @@ mod tests {
     fn codes_are_those_of_c() {
         assert_eq!(Status::Ok.code(), crate::abi::BPFDB_OK);
         assert_eq!(Status::OutOfMemory.code(), crate::abi::BPFDB_OUT_OF_MEMORY);
-        assert_eq!(Status::WrongType.code() + 1, crate::abi::BPFDB_STATUS_COUNT);
+        assert_eq!(
+            Status::TierUnavailable.code() + 1,
+            crate::abi::BPFDB_STATUS_COUNT
+        );
     }
 
     #[test]

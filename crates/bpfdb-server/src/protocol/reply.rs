@@ -264,8 +264,14 @@ pub(crate) fn error_text(status: Status, in_transaction: bool) -> Vec<u8> {
         Status::OutOfMemory => shared(abi::BPFDB_REPLY_OOM).to_vec(),
         Status::WrongType => wrong_type().to_vec(),
         Status::WrongState if in_transaction => failed().to_vec(),
-        other => format!("ERR {}; {}", other.text(), other.action()).into_bytes(),
+        Status::TierCorrupt => format!("TIER_CORRUPT {}", told(status)).into_bytes(),
+        Status::TierUnavailable => format!("TIER_UNAVAILABLE {}", told(status)).into_bytes(),
+        other => format!("ERR {}", told(other)).into_bytes(),
     }
+}
+
+fn told(status: Status) -> String {
+    format!("{}; {}", status.text(), status.action())
 }
 
 /// What a client is to do after CONFLICT.

@@ -5,8 +5,10 @@ use std::ptr;
 
 use super::operation::{Operation, Place};
 use super::{Entry, HEADER, Head, LOG_TRIES, PENDING_TRIES, Session};
+use crate::cold::ColdPlace;
 use crate::{Status, ValueType, abi};
 
+const VALUE_MAX: u64 = abi::BPFDB_VALUE_MAX as u64;
 const PART: usize = abi::BPFDB_LARGE_PART as usize;
 /// Where a part may begin that is read.
 const GRAIN: u64 = 8;
@@ -16,22 +18,24 @@ const TRIES: u32 = abi::BPFDB_COPY_TRIES;
 
 /// A step of a large value, in the io buffer.
 #[derive(Clone, Copy, Debug)]
-struct Step<'a> {
-    operation: u32,
-    key: &'a [u8],
-    bytes: &'a [u8],
-    room: usize,
-    large: u64,
-    offset: u64,
+pub(super) struct Step<'a> {
+    pub(super) operation: u32,
+    pub(super) key: &'a [u8],
+    pub(super) bytes: &'a [u8],
+    pub(super) room: usize,
+    pub(super) large: u64,
+    pub(super) offset: u64,
 }
 
-/// What was found of a large value.
+/// What was found of a large value, or of a cold one of any length.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    kind: ValueType,
-    id: u64,
-    len: u64,
+pub(super) struct Found {
+    pub(super) kind: ValueType,
+    pub(super) id: u64,
+    pub(super) len: u64,
     expires: u64,
+    /// Of a cold value.
+    cold: Option<ColdPlace>,
 }
 
 /// A part of a value.
@@ -51,7 +55,8 @@ enum Part {
 }
 
 impl Session {
-    /// Type, length and expiry of the value of `key`, of any type, without reading a large one.
+    /// Type, length and expiry of the value of `key`, of any type, without reading a large one. (One that is
+    /// cold and not large is read.)
     pub fn head(&mut self, key: &[u8]) -> Result<Option<Head>, Status> {
         self.read_head(&Operation::GetAny(key))
     }
@@ -65,26 +70,51 @@ impl Session {
         if let Some(known) = self.read_cache.find(operation) {
             return Ok(known.map(Head::from));
         }
+        for _ in 0..TRIES {
+            if let Some(head) = self.read_head_once(operation)? {
+                return Ok(head);
+            }
+        }
+        Err(Status::Exhausted)
+    }
+
+    /// `None`: the value is cold, and was replaced or moved before it was read.
+    fn read_head_once(
+        &mut self,
+        operation: &Operation<'_>,
+    ) -> Result<Option<Option<Head>>, Status> {
         let (status, place) = self.single_at(operation)?;
-        Ok(match status {
+        let head = match status {
             Status::Found => Some(Head {
                 value_type: self.type_at(place),
                 ..self.entry_at(place).into()
             }),
             Status::FoundLarge => {
                 let found = self.found(place);
+                // A short one is read: callers take what has no value for a large one.
+                let value = match found.cold.filter(|_| found.len <= VALUE_MAX) {
+                    None => None,
+                    Some(place) => {
+                        let all = 0..found.len;
+                        match self.read_cold(operation.key(), &found, place, all)? {
+                            None => return Ok(None),
+                            value => value,
+                        }
+                    }
+                };
                 Some(Head {
                     len: found.len,
                     value_type: found.kind,
                     expires_at: (found.expires != 0).then_some(found.expires),
-                    value: None,
+                    value,
                 })
             }
             _ => {
                 self.note_miss(operation.key());
                 None
             }
-        })
+        };
+        Ok(Some(head))
     }
 
     /// Length of the string of `key`, bytes.
@@ -149,9 +179,12 @@ impl Session {
         let step = Step::new(abi::BPFDB_OP_LARGE_SHARE, from);
         let (status, place) = self.step(step)?;
         if status != Status::FoundLarge {
-            return Ok(false);
+            return match status == Status::Found && self.is_form_large(place) {
+                true => self.copy_cold(from, to, expires_at),
+                false => Ok(false),
+            };
         }
-        let found = self.found(place);
+        let found = self.found_in_memory(place);
         match self.take_large(to, found.kind, found.len, expires_at) {
             Ok(()) => {
                 self.note_set(to, expires_at, is_new);
@@ -163,6 +196,28 @@ impl Session {
                 Err(status)
             }
         }
+    }
+
+    /// [`Session::share_large`] of a cold value: it is read and copied.
+    fn copy_cold(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<bool, Status> {
+        let found = self.read_part(&Operation::GetAnyForUpdate(from), |len| 0..len)?;
+        let Some(PartRead { entry, kind }) = found else {
+            return Ok(false);
+        };
+        self.set_typed(to, kind, &entry.value, expires_at)?;
+        Ok(true)
+    }
+
+    /// Has what was found the form of a large value, be it cold or not?
+    fn is_form_large(&self, place: Place) -> bool {
+        // SAFETY: as in put().
+        let form = unsafe { (&raw const (*self.request(place)).value_len).read_unaligned() };
+        u64::from(form) & 1 << abi::BPFDB_FORM_LARGE_BIT != 0
     }
 
     /// The large value of `key`, of any type, with this id and length; `None` if the key has
@@ -230,7 +285,14 @@ impl Session {
             return Err(Status::Exhausted);
         }
         self.begin_read_only()?;
-        let part = self.read_part_once(operation, range);
+        let mut part = self.read_part_once(operation, range);
+        // It is the same version, but its value may become cold, or move to another file.
+        for _ in 1..TRIES {
+            if !matches!(part, Ok(Part::Replaced)) {
+                break;
+            }
+            part = self.read_part_once(operation, range);
+        }
         self.commit()?;
         match part? {
             Part::Read(found) => Ok(found),
@@ -273,6 +335,9 @@ impl Session {
         found: Found,
         range: Range<u64>,
     ) -> Result<Option<Vec<u8>>, Status> {
+        if let Some(place) = found.cold {
+            return self.read_cold(key, &found, place, range);
+        }
         match self.copy_large(key, found.id, range.start..range.end.min(found.len)) {
             Err(Status::Exhausted) => Ok(None),
             part => part,
@@ -420,12 +485,12 @@ impl Session {
 
     /// Executes one step. It may wait for memory in a transaction too: nothing has
     /// failed by then.
-    fn step(&mut self, step: Step<'_>) -> Result<(Status, Place), Status> {
+    pub(super) fn step(&mut self, step: Step<'_>) -> Result<(Status, Place), Status> {
         self.flush()?;
         self.patiently(true, |session| Ok(session.put_step(&step)))
     }
 
-    fn put_step(&mut self, step: &Step<'_>) -> Place {
+    pub(super) fn put_step(&mut self, step: &Step<'_>) -> Place {
         let (prefix, prefix_len) = self.key_prefix(step.key);
         let prefix = &prefix[..prefix_len];
         let key_len = prefix.len() + step.key.len();
@@ -467,9 +532,22 @@ impl Session {
     }
 
     fn found(&self, place: Place) -> Found {
+        // SAFETY: the program wrote it where the value would be, for which there is room.
+        let cold = unsafe {
+            let start = self.buffer.0.add(place.value());
+            start.cast::<abi::bpfdb_place>().read_unaligned()
+        };
+        Found {
+            cold: ColdPlace::of(cold),
+            ..self.found_in_memory(place)
+        }
+    }
+
+    fn found_in_memory(&self, place: Place) -> Found {
         // SAFETY: as in put().
         let request = unsafe { self.request(place).read_unaligned() };
         Found {
+            cold: None,
             kind: ValueType::of_form(request.value_len.into()),
             id: request.large,
             len: request.offset,
@@ -490,7 +568,7 @@ impl From<Entry> for Head {
 }
 
 impl<'a> Step<'a> {
-    fn new(operation: u32, key: &'a [u8]) -> Self {
+    pub(super) fn new(operation: u32, key: &'a [u8]) -> Self {
         Self {
             operation,
             key,
@@ -514,7 +592,7 @@ fn part_of(
 }
 
 /// What of `value` is in the range.
-fn cut(value: &mut Vec<u8>, range: Range<u64>) {
+pub(super) fn cut(value: &mut Vec<u8>, range: Range<u64>) {
     value.truncate((range.end.min(value.len() as u64)) as usize);
     value.drain(..(range.start.min(value.len() as u64)) as usize);
 }

@@ -116,9 +116,10 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb", &[
         "abi", "keyspace", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
-        "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock",
+        "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock", "cold",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",
         "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "victims", "checkpoint", "locks",
+        "tier",
     ]),
     of("bpfdb-log", &[
         "format/layout", "format/form", "disk", "format/moment", "error", "disk/buffer", "format/segment",
