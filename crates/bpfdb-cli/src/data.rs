@@ -16,8 +16,9 @@ use bpfdb_durability::{
 use bpfdb_log::checkpoint::CheckpointReader;
 use bpfdb_log::control::Control;
 use bpfdb_log::reader::read_control;
-use bpfdb_log::{Directory, LogError, make_folders};
-use bpfdb_server::settings::Settings;
+use bpfdb_log::{Directory, Disk, LogError, make_folders};
+use bpfdb_server::settings::{Settings, memory};
+use bpfdb_tier::{Runs, Tier};
 
 use crate::interrupts::Interrupts;
 use crate::left;
@@ -129,6 +130,8 @@ pub(crate) fn forget_engine(directory: &Path) -> Result<()> {
 /// An engine's log, and what it gave to the engine.
 pub(crate) struct Log {
     pub(crate) durability: Arc<Durability>,
+    /// Cold values, if there may be any.
+    pub(crate) tier: Option<Arc<Tier>>,
     restored: Restored,
     directory: PathBuf,
     disk: Directory,
@@ -151,6 +154,8 @@ impl Log {
             refuse_less_than_there_is(&disk, others).with_context(told)?;
             left::refuse_what_exists(&disk, others).with_context(told)?;
         }
+        // Recovery may need it.
+        let tier = start_tier(engine, &disk, settings).with_context(told)?;
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);
         let started =
             Durability::start_telling(engine, disk.clone(), options(settings), |progress| {
@@ -167,6 +172,7 @@ impl Log {
             .with_context(told)?;
         Ok(Self {
             durability: Arc::new(durability),
+            tier,
             restored,
             directory: directory.into(),
             disk,
@@ -203,6 +209,30 @@ impl Log {
         let directory = self.directory.display();
         format!("  log in {directory}{}\n", recovered(&self.restored))
     }
+}
+
+/// Cold values in the data directory: when they are wanted, and also when an engine that outlived its
+/// server still has some. Files of an engine that is gone are removed.
+fn start_tier(engine: &Engine, disk: &Directory, settings: &Settings) -> Result<Option<Arc<Tier>>> {
+    let has_some = engine.run_uses().iter().any(|run| run.values > 0);
+    if !settings.tier && !has_some {
+        // Another server may have been killed that had the setting.
+        engine.forget_demoter()?;
+        if disk.open(bpfdb_tier::MANIFEST)?.is_some() {
+            Runs::open(disk.clone(), engine.identity())?;
+        }
+        return Ok(None);
+    }
+    let memory = match settings.tier {
+        true => memory::tier_memory(settings, engine.memory_limit()),
+        // What is read comes back.
+        false => bpfdb_tier::Options::NOTHING_GOES,
+    };
+    let options = bpfdb_tier::Options {
+        memory,
+        ..bpfdb_tier::Options::default()
+    };
+    Ok(Some(Arc::new(Tier::start(engine, disk.clone(), options)?)))
 }
 
 /// What recovery did, if there was anything to do; behind the name of the directory.

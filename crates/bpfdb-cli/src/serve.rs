@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         file,
         set_log_level: log::set_level,
         log: None,
+        tier: None,
         loaded: None,
     };
     let mut pins = Pins::claim(options.settings.port)?;
@@ -131,6 +132,7 @@ fn serve(
     let others = others.filter(|_| !kept);
     let log = start_log(&engine, settings, others)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
+    options.tier = log.as_ref().and_then(|log| log.tier.clone());
     if kept {
         go_by(&engine, &wanted, &mut options);
     }
@@ -163,6 +165,7 @@ fn serve(
     drop(watch);
     notify::stopping();
     options.log = None;
+    options.tier = None;
     let keeps = stopper.keeps_data().unwrap_or(settings.keep_data);
     if let Some(missing) = pins.first_missing().filter(|_| keeps) {
         tracing::error!(missing = %missing.display(), "the data does not stay in the kernel: its pins were removed");
@@ -207,6 +210,9 @@ fn start_log(
 ) -> Result<Option<Log>> {
     match &settings.dir {
         Some(directory) => Log::start(engine, directory, settings, others).map(Some),
+        None if settings.tier => {
+            bail!("tier: cold values are in the data directory, and there is none")
+        }
         None => data::check_unlogged(engine).map(|()| None),
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 mod directory;
 mod log;
 mod retained;
+mod runs;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,11 +35,12 @@ struct Section {
 }
 
 /// One function for each part.
-const SECTIONS: [fn(&Path) -> Result<Section>; 4] = [
+const SECTIONS: [fn(&Path) -> Result<Section>; 5] = [
     directory::section,
     checkpoint::section,
     log::section,
     retained::section,
+    runs::section,
 ];
 
 /// Exit code 0: a server can start from it. 1: it cannot, or something is damaged, or the directory

@@ -18,5 +18,6 @@ mod serve;
 mod service;
 mod stopped;
 mod tables;
+mod tier;
 mod tools_beside_a_server;
 mod wall_clock;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bpfdb::{ChangeNotes, Engine, Stats, Status};
+use bpfdb_tier::Tier;
 
 use self::databases::Databases;
 use self::expiring::Expiring;
@@ -71,6 +72,8 @@ pub(crate) struct Instance {
     pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) log: Log,
     pub(crate) evictor: Evictor,
+    /// Cold values, if there may be any.
+    pub(crate) tier: Option<Arc<Tier>>,
     pub(crate) pause: Pause,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Waiting,
@@ -157,6 +160,7 @@ impl Instance {
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), options.loaded, bell),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,
+            tier: options.tier.clone(),
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
             waiting: Waiting::new(KernelWaiting::map(programs)?),

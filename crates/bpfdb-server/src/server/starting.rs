@@ -91,7 +91,10 @@ impl Server {
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
             .metrics_address
-            .map(|address| metrics::serve(address, engine, &statistics, options.log.as_ref()))
+            .map(|address| {
+                let (log, tier) = (options.log.as_ref(), options.tier.as_ref());
+                metrics::serve(address, engine, &statistics, log, tier)
+            })
             .transpose()?;
         let bell = Bell::new()?;
         let mut instance = Instance::new(

@@ -57,6 +57,14 @@ pub fn memory_limit(settings: &Settings) -> Result<u64, String> {
     }
 }
 
+/// Memory above which values go to files, bytes, where data may take `limit`.
+pub fn tier_memory(settings: &Settings, limit: u64) -> u64 {
+    match settings.tier_memory {
+        Size(0) => limit / 2,
+        Size(bytes) => bytes.min(limit / 8 * 7),
+    }
+}
+
 /// Most that CONFIG SET may make of it, bytes: what the machine has, or what its control group leaves
 /// to the server.
 pub fn memory_limit_max(settings: &Settings) -> Result<u64, String> {

@@ -222,6 +222,12 @@ settings! {
     /// as a rule within a tenth of a second; no: the same
     append_fsync "appendfsync": AppendFsync => AppendFsync::EverySecond, Now;
 
+    /// Keep values that memory has no room for in files of the data directory
+    tier "tier": bool => false, Restart;
+    /// Memory for data above which values go to these files; 0: half of maxmemory. Not more than seven
+    /// eighths of it
+    tier_memory "tier-memory": Size => Size(0), Now;
+
     /// Seconds between two checkpoints, if anything was written; 0: none for the sake of time
     checkpoint_every "checkpoint-every": u64, 0..=31_536_000 => 3600, Restart;
     /// Bytes of the log after which a checkpoint is made, or as many as the last one has, if

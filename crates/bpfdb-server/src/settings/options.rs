@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bpfdb_durability::Durability;
+use bpfdb_tier::Tier;
 
 use super::{ConfigFile, LogLevel, Settings};
 
@@ -17,6 +18,8 @@ pub struct Options {
     pub set_log_level: fn(LogLevel),
     /// The engine's log; `None`: it has none, and nothing is durable.
     pub log: Option<Arc<Durability>>,
+    /// The engine's cold values; `None`: all are in memory.
+    pub tier: Option<Arc<Tier>>,
     /// What the engine was given besides before the start; `None`: nothing.
     pub loaded: Option<Loaded>,
 }
@@ -36,6 +39,7 @@ impl Default for Options {
             file: None,
             set_log_level: |_| {},
             log: None,
+            tier: None,
             loaded: None,
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bpfdb::Engine;
 use bpfdb::figures::Figure;
 use bpfdb_durability::Durability;
+use bpfdb_tier::Tier;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -16,13 +17,14 @@ use super::encode::{families, family, metrics, one};
 use crate::stats::front_end;
 use crate::stats::histogram::Histogram;
 use crate::stats::numbers::NUMBERS;
-use crate::stats::rows::{daemon, log, procedures};
+use crate::stats::rows::{daemon, log, procedures, tier};
 use crate::stats::statistics::Statistics;
 
 pub(super) fn registry(
     engine: &Engine,
     statistics: &Arc<Statistics>,
     log: Option<&Arc<Durability>>,
+    tier: Option<&Arc<Tier>>,
 ) -> Registry {
     let mut registry = Registry::with_prefix("bpfdb");
     registry.register_collector(Box::new(EngineFigures(engine.clone())));
@@ -33,6 +35,9 @@ pub(super) fn registry(
     registry.register_collector(Box::new(Procedures(Arc::clone(statistics))));
     if let Some(log) = log {
         registry.register_collector(Box::new(LogFigures(Arc::clone(log))));
+    }
+    if let Some(tier) = tier {
+        registry.register_collector(Box::new(TierFigures(Arc::clone(tier))));
     }
     registry
 }
@@ -152,5 +157,14 @@ impl Collector for LogFigures {
             families(&mut encoder, log::REFUSALS, &readings)?;
         }
         Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct TierFigures(Arc<Tier>);
+
+impl Collector for TierFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        metrics(&mut encoder, tier::TIER, &self.0.figures())
     }
 }

@@ -14,6 +14,7 @@ use bpfdb::Engine;
 use bpfdb_durability::Durability;
 use bpfdb_service::Response;
 use bpfdb_service::endpoint::{self, Endpoint, OPEN_METRICS};
+use bpfdb_tier::Tier;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
@@ -25,9 +26,10 @@ pub(crate) fn serve(
     engine: &Engine,
     statistics: &Arc<Statistics>,
     log: Option<&Arc<Durability>>,
+    tier: Option<&Arc<Tier>>,
 ) -> Result<Endpoint> {
     let pages = Pages {
-        registry: figures::registry(engine, statistics, log),
+        registry: figures::registry(engine, statistics, log, tier),
         statistics: Arc::clone(statistics),
     };
     Endpoint::start(address, pages).map_err(system(format!("serve metrics on {address}")))

@@ -5,3 +5,4 @@ pub(crate) mod daemon;
 pub(crate) mod log;
 pub(crate) mod page;
 pub(crate) mod procedures;
+pub(crate) mod tier;

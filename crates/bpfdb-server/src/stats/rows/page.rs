@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use bpfdb::Stats;
 use bpfdb::figures::{Figure, Kind};
 
-use super::{daemon, log, procedures};
+use super::{daemon, log, procedures, tier};
 use crate::stats::front_end::{figures, info_field};
 use crate::stats::metric::{Family, Metric};
 use crate::stats::numbers::NUMBERS;
@@ -34,6 +34,8 @@ pub fn page() -> String {
     page.metrics(log::LOG);
     page.families(log::STATES);
     page.families(log::REFUSALS);
+    page.title("Cold values");
+    page.metrics(tier::TIER);
     page.title("The engine, and the programs of the network");
     page.figures(&figures(&Stats::sample()));
     page.0

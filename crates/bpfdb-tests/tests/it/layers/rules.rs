@@ -129,6 +129,9 @@ pub(super) const CRATES: &[Crate] = &[
         "write/plan", "write/spares", "write/writer", "write/beginning", "write/open",
         "tools/check", "tools/copy", "tools/lost", "tools/cut", "tools/rebuild",
     ]),
+    of("bpfdb-tier", &[
+        "figures", "format", "runs", "values", "writer", "victims", "demoter", "tier",
+    ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
         "in_order", "opening", "checkpoint", "restore", "writer",

@@ -57,6 +57,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err(status.into());
     }
     context.engine.set_snapshot_max_age(age);
+    let settings = &context.instance.settings;
+    if let Some(tier) = context.instance.tier.as_ref().filter(|_| settings.tier) {
+        tier.set_memory(memory::tier_memory(settings, context.engine.memory_limit()));
+    }
     context.instance.parameters = parameters;
     if !was_sync && context.instance.is_sync(None) {
         hold_replies(context);

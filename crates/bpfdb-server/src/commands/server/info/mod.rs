@@ -3,6 +3,7 @@
 
 mod memory;
 mod persistence;
+mod tier;
 
 use std::cell::OnceCell;
 use std::fmt::{Display, Write as _};
@@ -21,7 +22,7 @@ use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::metric::fields;
 use crate::stats::numbers::NUMBERS;
 use crate::stats::rate::Rate;
-use crate::stats::rows::{daemon, log, procedures as compiled};
+use crate::stats::rows::{daemon, log, procedures as compiled, tier as cold};
 
 pub(crate) static COMMAND: Command = Command {
     name: "info",
@@ -59,6 +60,7 @@ struct Source<'a> {
     counted: KernelCounters,
     clients: Clients,
     log: Option<log::Readings>,
+    tier: Option<bpfdb_tier::Figures>,
     procedures: OnceCell<Totals>,
 }
 
@@ -77,7 +79,10 @@ impl Source<'_> {
         let programs = fields(compiled::PROGRAMS, section, programs, kernel);
         let log = self.log.iter();
         let log = log.flat_map(|log| fields(log::LOG, section, move || log, kernel));
-        server.chain(numbers).chain(programs).chain(log).collect()
+        let tier = self.tier.iter();
+        let tier = tier.flat_map(|figures| fields(cold::TIER, section, move || figures, kernel));
+        let daemon = server.chain(numbers).chain(programs);
+        daemon.chain(log).chain(tier).collect()
     }
 }
 
@@ -119,6 +124,7 @@ static SECTIONS: &[Section] = &[
     Section { name: "clients", title: "Clients", default: true, write: clients },
     Section { name: "memory", title: "Memory", default: true, write: memory::memory },
     Section { name: "persistence", title: "Persistence", default: true, write: persistence::persistence },
+    Section { name: "tier", title: "Tier", default: true, write: tier::tier },
     Section { name: "stats", title: "Stats", default: true, write: stats },
     Section { name: "replication", title: "Replication", default: true, write: replication },
     Section { name: "cpu", title: "CPU", default: true, write: cpu },
@@ -171,6 +177,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
         counted: context.instance.kernel_counters(&stats),
         clients: Clients::of(context),
         log: context.instance.log.durability().map(log::Readings::of),
+        tier: context.instance.tier.as_ref().map(|tier| tier.figures()),
         procedures: OnceCell::new(),
     };
     let mut page = Page::default();

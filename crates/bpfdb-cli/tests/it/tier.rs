@@ -1,0 +1,195 @@
+//! A server with more data than memory: what is read is right, after a kill and after a restart, too.
+
+use crate::common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Connection, Served, alone, check, request, wait_until};
+
+const VALUE: usize = 1000;
+/// Requests of one message.
+const AT_ONCE: u64 = 64;
+const TIER: [&str; 7] = [
+    "--tier",
+    "--tier-memory",
+    "16M",
+    "--maxmemory",
+    "64M",
+    "--checkpoint-log-size",
+    "64M",
+];
+
+fn key(number: u64) -> String {
+    format!("key:{number}")
+}
+
+/// Of 1,000 characters.
+fn value(number: u64, version: u64) -> String {
+    let mut word = number * 31 + version;
+    let mut text = String::with_capacity(VALUE + 16);
+    while text.len() < VALUE {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        text += &format!("{word:016x}");
+    }
+    text.truncate(VALUE);
+    text
+}
+
+fn set_all(connection: &mut Connection, keys: u64, version: u64) {
+    for first in (0..keys).step_by(AT_ONCE as usize) {
+        let numbers = first..(first + AT_ONCE).min(keys);
+        let texts = numbers.clone();
+        let texts = texts.map(|n| request(&["SET", &key(n), &value(n, version)]));
+        connection
+            .try_send_text(&texts.collect::<String>())
+            .expect("sent");
+        for number in numbers {
+            let reply = connection.try_reply().expect("a reply");
+            assert_eq!(reply, "+OK", "key {number}");
+        }
+    }
+}
+
+fn assert_all(connection: &mut Connection, keys: u64, version: u64) {
+    for first in (0..keys).step_by(AT_ONCE as usize) {
+        let numbers = first..(first + AT_ONCE).min(keys);
+        let texts = numbers.clone().map(|n| request(&["GET", &key(n)]));
+        connection
+            .try_send_text(&texts.collect::<String>())
+            .expect("sent");
+        for number in numbers {
+            let reply = connection.try_reply().expect("a reply");
+            assert!(reply == value(number, version), "key {number}: {reply:.80}");
+        }
+    }
+}
+
+fn runs_of(directory: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory.join("tier")).expect("a folder");
+    let files = files.map(|file| file.expect("a file").path());
+    files
+        .filter(|path| path.to_string_lossy().contains("run-"))
+        .collect()
+}
+
+#[test]
+fn four_times_the_memory_is_there_after_a_kill_and_after_recovery() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    const KEYS: u64 = 64_000;
+    let mut server = Served::start_in(&data, 0, &TIER);
+    let mut connection = Connection::open(server.port);
+    set_all(&mut connection, KEYS, 1);
+    assert!(server.figure("tier", "tier_value_bytes") > 32 << 20);
+    assert_all(&mut connection, KEYS, 1);
+    // What is in the kernel goes on, with the files that it names.
+    let port = server.port;
+    server.kill();
+    let mut server = Served::start_in(&data, port, &TIER);
+    let mut connection = Connection::open(server.port);
+    assert!(server.figure("tier", "tier_values") > 0);
+    assert_all(&mut connection, KEYS, 1);
+    assert_eq!(connection.ask(&["STRLEN", &key(5)]), format!(":{VALUE}"));
+    assert_eq!(
+        connection.ask(&["APPEND", &key(5), "!"]),
+        format!(":{}", VALUE + 1)
+    );
+    assert_eq!(connection.ask(&["GET", &key(5)]), value(5, 1) + "!");
+    assert_eq!(connection.ask(&["SET", &key(5), &value(5, 1)]), "+OK");
+    assert_eq!(server.figure("tier", "tier_corrupt"), 0);
+    assert_eq!(server.figure("tier", "tier_unavailable"), 0);
+    // Another checkpoint may be on its way.
+    wait_until("a checkpoint", || connection.ask(&["SAVE"]) == "+OK");
+    assert_eq!(check(&data)["fine"], true);
+    drop(connection);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(server.child.wait().expect("wait").success());
+    // The engine is a new one.
+    let server = Served::start_in(&data, port, &TIER);
+    let mut connection = Connection::open(server.port);
+    assert_eq!(connection.ask(&["DBSIZE"]), format!(":{KEYS}"));
+    assert_all(&mut connection, KEYS, 1);
+    drop(connection);
+    server.stop();
+}
+
+#[test]
+fn a_damaged_file_is_an_error_of_its_keys_and_a_new_engine_is_right() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    const KEYS: u64 = 30_000;
+    let server = Served::start_in(&data, 0, &TIER);
+    let mut connection = Connection::open(server.port);
+    set_all(&mut connection, KEYS, 1);
+    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
+    // Of every value a byte.
+    for run in runs_of(&data) {
+        let mut bytes = fs::read(&run).expect("read");
+        for at in (5000..bytes.len()).step_by(500) {
+            bytes[at] ^= 1;
+        }
+        fs::write(&run, bytes).expect("written");
+    }
+    let mut damaged = 0;
+    for number in 0..KEYS {
+        let reply = connection.ask(&["GET", &key(number)]);
+        match reply.starts_with("-TIER_CORRUPT") {
+            true => damaged += 1,
+            false => assert!(reply == value(number, 1), "key {number}: {reply:.80}"),
+        }
+        if damaged > 50 {
+            break;
+        }
+    }
+    assert!(damaged > 0);
+    let port = server.port;
+    drop(connection);
+    server.crash();
+    // The log has all of them.
+    let fresh = [&TIER[..], &["--fresh"]].concat();
+    let server = Served::start_in(&data, port, &fresh);
+    let mut connection = Connection::open(server.port);
+    assert_all(&mut connection, KEYS, 1);
+    drop(connection);
+    server.stop();
+}
+
+#[test]
+fn a_file_that_was_removed_is_an_error_of_its_keys() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    const KEYS: u64 = 30_000;
+    let mut server = Served::start_in(&data, 0, &TIER);
+    let port = server.port;
+    let mut connection = Connection::open(port);
+    set_all(&mut connection, KEYS, 1);
+    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
+    drop(connection);
+    server.kill();
+    for run in runs_of(&data) {
+        fs::remove_file(run).expect("removed");
+    }
+    let server = Served::start_in(&data, port, &TIER);
+    let mut connection = Connection::open(port);
+    let mut gone = 0;
+    for number in 0..KEYS {
+        let reply = connection.ask(&["GET", &key(number)]);
+        match reply.starts_with("-TIER_UNAVAILABLE") {
+            true => gone += 1,
+            false => assert!(reply == value(number, 1), "key {number}: {reply:.80}"),
+        }
+        if gone > 50 {
+            break;
+        }
+    }
+    assert!(gone > 0);
+    // What is written is right again.
+    set_all(&mut connection, KEYS, 2);
+    assert_all(&mut connection, KEYS, 2);
+    drop(connection);
+    server.crash();
+}

@@ -1,0 +1,41 @@
+//! Rows of cold values. They are there if the server has the setting `tier`.
+
+use bpfdb::figures::Kind;
+use bpfdb_tier::Figures;
+
+use crate::stats::metric::{Field, Metric};
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    field: &'static str,
+    help: &'static str,
+    read: fn(&Figures) -> u64,
+) -> Metric<Figures> {
+    Metric {
+        name,
+        kind,
+        help,
+        read,
+        info: Field::of("tier", field),
+    }
+}
+
+/// Name, kind, field of INFO's section Tier, help, value.
+#[rustfmt::skip]
+pub(crate) static TIER: &[Metric<Figures>] = &[
+    row("tier_memory_bytes", Kind::Gauge, "tier_memory", "Memory for data above which values go to files", |tier| tier.memory),
+    row("tier_values", Kind::Gauge, "tier_values", "Values that are in files", |tier| tier.found.values),
+    row("tier_value_bytes", Kind::Gauge, "tier_value_bytes", "Bytes of these values", |tier| tier.found.bytes),
+    row("tier_runs", Kind::Gauge, "tier_runs", "Files of values", |tier| tier.found.runs),
+    row("tier_file_bytes", Kind::Gauge, "tier_file_bytes", "Bytes of these files", |tier| tier.found.file_bytes),
+    row("tier_fetches", Kind::Counter, "tier_fetches", "Values that were read from files", |tier| tier.fetches),
+    row("tier_promotions", Kind::Counter, "tier_promotions", "Values that came back to memory when they were read", |tier| tier.promotions),
+    row("tier_demotions", Kind::Counter, "tier_demotions", "Values that went to files", |tier| tier.demotions),
+    row("tier_demoted_bytes", Kind::Counter, "tier_demoted_bytes", "Bytes of these", |tier| tier.demoted_bytes),
+    row("tier_moved", Kind::Counter, "tier_moved", "Values that were rewritten, so that their file could go", |tier| tier.moved),
+    row("tier_runs_removed", Kind::Counter, "tier_runs_removed", "Files that went", |tier| tier.runs_removed),
+    row("tier_corrupt", Kind::Counter, "tier_corrupt", "Values that were found damaged", |tier| tier.corrupt),
+    row("tier_unavailable", Kind::Counter, "tier_unavailable", "Values whose file could not be read", |tier| tier.unavailable),
+    row("tier_write_errors", Kind::Counter, "tier_write_errors", "Writes of values to files that failed", |tier| tier.write_errors),
+];

@@ -1,0 +1,45 @@
+//! Cold values: those that memory has no room for are in files of the data directory, their keys,
+//! locks and timestamps stay in the engine (docs/tier.md; docs/decisions/0034-cold-values.md).
+//!
+//! ```text
+//! engine ──CheckpointPass──► victims ──► RunWriter ──► tier/run-… (flushed)
+//!    ▲                                        │
+//!    └────────── Demoter::demote ◄── places ──┘
+//! session finds a cold value ──► RunValues (ColdValues) ──► tier/run-…, checked
+//! ```
+//!
+//! Invariants
+//!
+//! 1. A value is written, flushed, and its run is in the manifest, before the engine is told of its
+//!    place. So there is no place without bytes.
+//! 2. A value is believed if key, length, run, place and checksum are those that the engine names. Else
+//!    it is an error of that key.
+//! 3. A run is part of the engine's memory, not of what is durable: log and checkpoints have every
+//!    value. A new engine begins without runs; one that outlived its server finds them by the manifest.
+//! 4. A run goes when no version names it: first from the manifest, then from the disk.
+//! 5. When a run cannot be written, the engine goes on without giving values to it.
+//!
+//! ```text
+//! format/     bytes of runs and of the manifest
+//! runs.rs     the files that there are; reading one value
+//! writer.rs   appending values to a run
+//! values.rs   the engine's side of reading: which values come back to memory
+//! victims.rs  which values go
+//! demoter.rs  one batch, rewriting
+//! tier.rs     the thread
+//! ```
+
+mod demoter;
+mod figures;
+pub mod format;
+mod runs;
+mod tier;
+mod values;
+mod victims;
+mod writer;
+
+pub use figures::{Counts, Figures, Found};
+pub use runs::{FOLDER, MANIFEST, Runs, check, run_name};
+pub use tier::{Options, Tier};
+pub use values::RunValues;
+pub use writer::{NewValue, RunWriter};

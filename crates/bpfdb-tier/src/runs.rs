@@ -1,0 +1,358 @@
+//! The runs of an engine: which there are, and reading one value of them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bpfdb::{ColdPlace, RunUse, Status};
+use bpfdb_log::{AlignedBuffer, Disk, DiskFile};
+
+use crate::format::manifest::Manifest;
+use crate::format::run::{self, Contents, RunId};
+use crate::format::{BLOCK, Invalid, entry};
+
+/// Folder of the data directory with everything that is here.
+pub const FOLDER: &str = "tier";
+pub const MANIFEST: &str = "tier/manifest";
+const MANIFEST_NEW: &str = "tier/manifest.new";
+const PREFIX: &str = "run-";
+
+/// The file of a run, below the data directory.
+pub fn run_name(number: u64) -> String {
+    format!("{FOLDER}/{PREFIX}{number:016x}")
+}
+
+/// One run.
+#[derive(Debug)]
+struct Run<F> {
+    file: Arc<F>,
+    /// Bytes of values that were written, whether a version still names them or not.
+    bytes: u64,
+    /// Bytes of the file.
+    size: u64,
+    /// Nothing is written to it any more.
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Table<F> {
+    runs: BTreeMap<u64, Run<F>>,
+    next: u64,
+}
+
+/// The runs of one engine.
+#[derive(Debug)]
+pub struct Runs<D: Disk> {
+    disk: D,
+    engine: u64,
+    table: RwLock<Table<D::File>>,
+}
+
+impl<D: Disk> Runs<D> {
+    /// The runs that the manifest on `disk` names, if they are those of the engine with this identity;
+    /// of any other engine they are removed. After a manifest that is damaged nothing is removed, and
+    /// what is in the runs of before cannot be read.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn open(disk: D, engine: u64) -> io::Result<Self> {
+        disk.make_folder(FOLDER)?;
+        disk.flush_folder("")?;
+        let mut table = Table {
+            runs: BTreeMap::new(),
+            next: 1,
+        };
+        let names = disk.list(FOLDER)?;
+        let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
+        match read_manifest(&disk)? {
+            Some(Ok(manifest)) if manifest.engine == engine => {
+                table.next = manifest.next;
+                for &number in &manifest.runs {
+                    let id = RunId { engine, number };
+                    match open_run(&disk, id) {
+                        Ok(run) => drop(table.runs.insert(number, run)),
+                        Err(error) => {
+                            tracing::error!(%error, run = number, "a file of cold values cannot be used")
+                        }
+                    }
+                }
+                let known = |number: &u64| manifest.runs.contains(number);
+                remove_all(&disk, numbers.iter().filter(|number| !known(number)))?;
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "the manifest of cold values is damaged: what is in its files cannot be read");
+                table.next = numbers.iter().max().map_or(1, |number| number + 1);
+            }
+            _ => remove_all(&disk, numbers.iter())?,
+        }
+        let runs = Self {
+            disk,
+            engine,
+            table: RwLock::new(table),
+        };
+        runs.publish()?;
+        Ok(runs)
+    }
+
+    /// Makes a run whose name is in the manifest, with a header; to be written from [`BLOCK`] on, up to
+    /// about `size` bytes, for which it takes the space. `uses`: a run of the same place must have
+    /// gone.
+    ///
+    /// # Errors
+    /// Those of the disk; then there is no such run.
+    pub(crate) fn create(&self, size: u64, uses: &[RunUse]) -> io::Result<(RunId, D::File)> {
+        let number = self.free_number(uses)?;
+        let id = RunId {
+            engine: self.engine,
+            number,
+        };
+        let name = run_name(number);
+        let made = self.make(&name, id, size);
+        if made.is_err() {
+            self.write(|table| drop(table.runs.remove(&number)));
+            let _ = self.disk.remove(&name);
+        }
+        made.map(|file| (id, file))
+    }
+
+    fn make(&self, name: &str, id: RunId, size: u64) -> io::Result<D::File> {
+        let file = self.disk.create(name)?;
+        file.allocate(size)?;
+        let header = AlignedBuffer::from(&run::encode_header(id)[..]);
+        file.write_flushed(0, &header)?;
+        self.disk.flush_folder(FOLDER)?;
+        let reader = self.disk.open(name)?.ok_or(io::ErrorKind::NotFound)?;
+        let run = Run {
+            file: Arc::new(reader),
+            bytes: 0,
+            size,
+            is_closed: false,
+        };
+        self.write(|table| {
+            table.runs.insert(id.number, run);
+            table.next = id.number + 1;
+        });
+        self.publish()?;
+        Ok(file)
+    }
+
+    fn free_number(&self, uses: &[RunUse]) -> io::Result<u64> {
+        let places = uses.len() as u64;
+        self.read(|table| {
+            let taken = |number: u64| {
+                uses[(number % places) as usize].values != 0
+                    || table
+                        .runs
+                        .keys()
+                        .any(|other| other % places == number % places)
+            };
+            let mut numbers = table.next..table.next + places;
+            numbers.find(|&number| !taken(number)).ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::StorageFull,
+                    "there are as many runs as there may be",
+                )
+            })
+        })
+    }
+
+    /// So many bytes of values were written to it.
+    pub(crate) fn wrote(&self, number: u64, bytes: u64) {
+        self.write(|table| {
+            if let Some(run) = table.runs.get_mut(&number) {
+                run.bytes += bytes;
+            }
+        });
+    }
+
+    /// Nothing more is written to it.
+    pub(crate) fn closed(&self, number: u64, size: u64) {
+        self.write(|table| {
+            if let Some(run) = table.runs.get_mut(&number) {
+                run.is_closed = true;
+                run.size = size;
+            }
+        });
+    }
+
+    /// The value of this key and length at a place.
+    ///
+    /// # Errors
+    /// [`Status::TierUnavailable`]: there is no such run, or it cannot be read;
+    /// [`Status::TierCorrupt`]: what is there is not the value.
+    pub fn read_value(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
+        let file = self.read(|table| table.runs.get(&place.run).map(|run| Arc::clone(&run.file)));
+        let file = file.ok_or(Status::TierUnavailable)?;
+        let size = usize::try_from(entry::size(key, len)).map_err(|_| Status::TierCorrupt)?;
+        let mut bytes = vec![0; size];
+        let read = file.read_whole(place.offset, &mut bytes).map_err(|error| {
+            tracing::error!(%error, run = place.run, offset = place.offset, "a cold value cannot be read");
+            Status::TierUnavailable
+        })?;
+        match entry::decode(&bytes[..read], self.engine, place, key, len) {
+            Ok(value) => {
+                let head = size - value.len();
+                bytes.drain(..head);
+                Ok(bytes)
+            }
+            Err(error) => {
+                tracing::error!(%error, run = place.run, offset = place.offset, "a cold value is damaged");
+                Err(Status::TierCorrupt)
+            }
+        }
+    }
+
+    /// Removes the runs that are closed and that no version names; how many.
+    ///
+    /// # Errors
+    /// Those of the disk; what is left goes the next time, or at the next start.
+    pub(crate) fn remove_unused(&self, uses: &[RunUse]) -> io::Result<usize> {
+        let gone = self.write(|table| {
+            let unused = |(number, run): (&u64, &Run<D::File>)| {
+                let unused =
+                    run.is_closed && uses[(number % uses.len() as u64) as usize].values == 0;
+                unused.then_some(*number)
+            };
+            let gone: Vec<u64> = table.runs.iter().filter_map(unused).collect();
+            for number in &gone {
+                table.runs.remove(number);
+            }
+            gone
+        });
+        if !gone.is_empty() {
+            self.publish()?;
+            remove_all(&self.disk, gone.iter())?;
+        }
+        Ok(gone.len())
+    }
+
+    /// Closed runs of which versions name less than half of the bytes.
+    pub(crate) fn sparse(&self, uses: &[RunUse]) -> Vec<u64> {
+        self.read(|table| {
+            let sparse = |(number, run): (&u64, &Run<D::File>)| {
+                let used = uses[(number % uses.len() as u64) as usize];
+                (run.is_closed && used.values > 0 && used.bytes * 2 < run.bytes).then_some(*number)
+            };
+            table.runs.iter().filter_map(sparse).collect()
+        })
+    }
+
+    /// How many runs there are, and the bytes of their files.
+    pub fn sizes(&self) -> (u64, u64) {
+        self.read(|table| {
+            let bytes = table.runs.values().map(|run| run.size).sum();
+            (table.runs.len() as u64, bytes)
+        })
+    }
+
+    fn read<T>(&self, with: impl FnOnce(&Table<D::File>) -> T) -> T {
+        with(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, with: impl FnOnce(&mut Table<D::File>) -> T) -> T {
+        with(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the manifest by one that says what there is.
+    fn publish(&self) -> io::Result<()> {
+        let manifest = self.read(|table| Manifest {
+            engine: self.engine,
+            next: table.next,
+            runs: table.runs.keys().copied().collect(),
+        });
+        match self.disk.remove(MANIFEST_NEW) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.disk.create(MANIFEST_NEW)?;
+        file.write_flushed(0, &AlignedBuffer::from(&manifest.encode()[..]))?;
+        self.disk.rename(MANIFEST_NEW, MANIFEST)?;
+        self.disk.flush_folder(FOLDER)
+    }
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()
+}
+
+fn read_all<F: DiskFile>(file: &F) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; file.size()? as usize];
+    let read = file.read_whole(0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// `None`: there is none.
+fn read_manifest<D: Disk>(disk: &D) -> io::Result<Option<Result<Manifest, Invalid>>> {
+    let file = disk.open(MANIFEST)?;
+    let bytes = file.map(|file| read_all(&file)).transpose()?;
+    Ok(bytes.map(|bytes| Manifest::decode(&bytes)))
+}
+
+/// A run of before. One without a footer was being written when its server ended: what is in it counts,
+/// but it is not known how much that is.
+fn open_run<D: Disk>(disk: &D, id: RunId) -> io::Result<Run<D::File>> {
+    let file = disk
+        .open(&run_name(id.number))?
+        .ok_or(io::ErrorKind::NotFound)?;
+    let mut header = vec![0; BLOCK];
+    let read = file.read_whole(0, &mut header)?;
+    match run::decode_header(&header[..read]) {
+        Ok(found) if found == id => {}
+        Ok(_) => return Err(invalid(Invalid::Field("engine or number"))),
+        Err(error) => return Err(invalid(error)),
+    }
+    let size = file.size()?;
+    let contents = read_footer(&file, size, id)?;
+    Ok(Run {
+        file: Arc::new(file),
+        bytes: contents.map_or(size, |contents| contents.bytes),
+        size,
+        is_closed: true,
+    })
+}
+
+fn read_footer<F: DiskFile>(file: &F, size: u64, id: RunId) -> io::Result<Option<Contents>> {
+    let Some(start) = size.checked_sub(BLOCK as u64) else {
+        return Ok(None);
+    };
+    let mut footer = vec![0; BLOCK];
+    let read = file.read_whole(start, &mut footer)?;
+    let found = run::decode_footer(&footer[..read]).ok();
+    Ok(found.and_then(|(found, contents)| (found == id).then_some(contents)))
+}
+
+fn invalid(error: Invalid) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+fn remove_all<'a, D: Disk>(disk: &D, numbers: impl Iterator<Item = &'a u64>) -> io::Result<()> {
+    for number in numbers {
+        match disk.remove(&run_name(*number)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with the runs of a data directory, as lines; empty: nothing. Which of their values
+/// count only the engine knows.
+///
+/// # Errors
+/// Those of the disk.
+pub fn check<D: Disk>(disk: &D) -> io::Result<Vec<String>> {
+    let manifest = match read_manifest(disk)? {
+        None => return Ok(Vec::new()),
+        Some(Err(error)) => return Ok(vec![format!("{MANIFEST}: {error}")]),
+        Some(Ok(manifest)) => manifest,
+    };
+    let mut wrong = Vec::new();
+    for number in manifest.runs {
+        let engine = manifest.engine;
+        if let Err(error) = open_run(disk, RunId { engine, number }) {
+            wrong.push(format!("{}: {error}", run_name(number)));
+        }
+    }
+    Ok(wrong)
+}

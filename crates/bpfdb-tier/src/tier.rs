@@ -1,0 +1,243 @@
+//! The thread that keeps the memory of an engine below a bound.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use bpfdb::{ColdValues, Engine};
+use bpfdb_log::Disk;
+
+use crate::demoter::{Demoting, Failed};
+use crate::figures::{Counts, Figures, Found};
+use crate::runs::Runs;
+use crate::values::RunValues;
+
+/// Between two looks at the memory, while there is enough.
+const PAUSE: Duration = Duration::from_millis(20);
+/// After an error, or when there is nothing that could go.
+const PAUSE_LONG: Duration = Duration::from_secs(1);
+/// Between two looks at runs that could go.
+const TIDY: Duration = Duration::from_secs(2);
+
+/// How values are kept in files.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of memory for data above which values go to files.
+    pub memory: u64,
+    /// Bytes of a file, about.
+    pub run_size: u64,
+}
+
+impl Options {
+    /// For `memory`: no value goes to a file, however short memory is; those that are there are read, come
+    /// back, and are rewritten.
+    pub const NOTHING_GOES: u64 = u64::MAX;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory: 1 << 30,
+            run_size: 64 << 20,
+        }
+    }
+}
+
+/// The cold values of an engine; its thread ends when this is dropped, and they can still be read.
+pub struct Tier {
+    counts: Arc<Counts>,
+    memory: Arc<AtomicU64>,
+    runs: Arc<dyn Sizes>,
+    engine: Engine,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tier").finish_non_exhaustive()
+    }
+}
+
+/// The sizes of runs, on whatever disk.
+trait Sizes: Send + Sync {
+    fn sizes(&self) -> (u64, u64);
+}
+
+impl<D> Sizes for Runs<D>
+where
+    D: Disk + Send + Sync,
+    D::File: Send + Sync,
+{
+    fn sizes(&self) -> (u64, u64) {
+        Self::sizes(self)
+    }
+}
+
+impl Tier {
+    /// Reads the cold values of this engine from `disk` from now on, and gives it more of them when
+    /// memory needs it. Before recovery, which may need it, too; and by the engine's owner.
+    ///
+    /// # Errors
+    /// The disk, or the engine, refuses.
+    pub fn start<D>(engine: &Engine, disk: D, options: Options) -> io::Result<Self>
+    where
+        D: Disk + Send + Sync + 'static,
+        D::File: Send + Sync,
+    {
+        let runs = Arc::new(Runs::open(disk, engine.identity())?);
+        let counts = Arc::new(Counts::default());
+        let values = Arc::new(RunValues::new(Arc::clone(&runs), Arc::clone(&counts)));
+        engine.set_cold_values(Arc::clone(&values) as Arc<dyn ColdValues>);
+        let demoting = Demoting::new(
+            engine,
+            Arc::clone(&runs),
+            options.run_size,
+            Arc::clone(&counts),
+        )
+        .map_err(io::Error::other)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let memory = Arc::new(AtomicU64::new(options.memory));
+        let work = Work {
+            engine: engine.clone(),
+            demoting,
+            values,
+            counts: Arc::clone(&counts),
+            memory: Arc::clone(&memory),
+            next_tidy: Instant::now() + TIDY,
+        };
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name("bpfdb-tier".into())
+            .spawn(move || work.run(&stopped))?;
+        Ok(Self {
+            counts,
+            memory,
+            runs,
+            engine: engine.clone(),
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Bytes of memory above which values go to files, from now on.
+    pub fn set_memory(&self, bytes: u64) {
+        self.memory.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn figures(&self) -> Figures {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (runs, file_bytes) = self.runs.sizes();
+        let uses = self.engine.run_uses();
+        let counts = &self.counts;
+        let trouble = counts.trouble.lock();
+        Figures {
+            found: Found {
+                values: uses.iter().map(|run| run.values).sum(),
+                bytes: uses.iter().map(|run| run.bytes).sum(),
+                runs,
+                file_bytes,
+            },
+            memory: get(&self.memory),
+            fetches: get(&counts.fetches),
+            promotions: get(&counts.promotions),
+            demotions: get(&counts.demotions),
+            demoted_bytes: get(&counts.demoted_bytes),
+            moved: get(&counts.moved),
+            corrupt: get(&counts.corrupt),
+            unavailable: get(&counts.unavailable),
+            write_errors: get(&counts.write_errors),
+            runs_removed: get(&counts.runs_removed),
+            trouble: trouble.unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
+
+impl Drop for Tier {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there was already reported by its hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work<D: Disk> {
+    engine: Engine,
+    demoting: Demoting<D>,
+    values: Arc<RunValues<D>>,
+    counts: Arc<Counts>,
+    memory: Arc<AtomicU64>,
+    next_tidy: Instant,
+}
+
+impl<D: Disk> Work<D> {
+    fn run(mut self, stopped: &AtomicBool) {
+        while !stopped.load(Ordering::Relaxed) {
+            let pause = match self.round() {
+                Ok(pause) => {
+                    self.set_trouble(None);
+                    pause
+                }
+                Err(failed) => {
+                    // Operators that find no memory are told so.
+                    self.demoting.promise_memory(false);
+                    if matches!(failed, Failed::Disk(_)) {
+                        Counts::add(&self.counts.write_errors, 1);
+                    }
+                    if self.set_trouble(Some(failed.to_string())) {
+                        tracing::error!(error = %failed, "values stay in memory; trying again every second");
+                    }
+                    PAUSE_LONG
+                }
+            };
+            if !pause.is_zero() {
+                thread::park_timeout(pause);
+            }
+        }
+    }
+
+    /// What it does now, and how long it rests then.
+    fn round(&mut self) -> Result<Duration, Failed> {
+        let (used, most) = (
+            self.engine.memory_used_now(),
+            self.memory.load(Ordering::Relaxed),
+        );
+        self.values.set_full(used >= most);
+        if Instant::now() >= self.next_tidy {
+            let begun = Instant::now();
+            self.demoting.tidy()?;
+            // What cannot be read is not rewritten: each time in vain.
+            self.next_tidy = Instant::now() + TIDY.max(10 * begun.elapsed());
+        }
+        if most == Options::NOTHING_GOES {
+            return Ok(PAUSE);
+        }
+        // The values that are left lie on pages with room for others of their length only: all of them
+        // go, so that the pages come back.
+        let is_short = self.demoting.is_short_of_pages()?;
+        if used > most || is_short {
+            let excess = if is_short { used } else { used - most };
+            self.demoting.promise_memory(true);
+            if self.demoting.demote(excess, used)? > 0 {
+                return Ok(Duration::ZERO);
+            }
+            self.demoting.promise_memory(false);
+            return Ok(PAUSE_LONG);
+        }
+        Ok(PAUSE)
+    }
+
+    /// Whether it is another one than before.
+    fn set_trouble(&self, trouble: Option<String>) -> bool {
+        let known = self.counts.trouble.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        let is_new = *known != trouble;
+        *known = trouble;
+        is_new
+    }
+}

@@ -1,0 +1,82 @@
+//! Reading of cold values for the engine's sessions, and which of them come back to memory.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use bpfdb::{ColdPlace, ColdValues, Status};
+use bpfdb_log::Disk;
+use rustc_hash::FxBuildHasher;
+
+use crate::figures::Counts;
+use crate::runs::Runs;
+
+/// Keys that were read lately, by their hashes.
+const RECENT: usize = 1 << 14;
+
+/// Reads the runs of an engine.
+pub struct RunValues<D: Disk> {
+    runs: Arc<Runs<D>>,
+    counts: Arc<Counts>,
+    hasher: FxBuildHasher,
+    /// Of the key that was read last at each place: the rest of its hash.
+    recent: Vec<AtomicU32>,
+    /// Memory is taken up to its bound.
+    is_full: AtomicBool,
+}
+
+impl<D: Disk> fmt::Debug for RunValues<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunValues").finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> RunValues<D> {
+    pub fn new(runs: Arc<Runs<D>>, counts: Arc<Counts>) -> Self {
+        Self {
+            runs,
+            counts,
+            hasher: FxBuildHasher,
+            recent: (0..RECENT).map(|_| AtomicU32::new(0)).collect(),
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on only what is read twice comes back to memory, or everything that is read.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Whether the key was read, and another one of its place has not been since; it counts as read now.
+    fn was_read(&self, key: &[u8]) -> bool {
+        let hash = self.hasher.hash_one(key);
+        let mark = (hash >> 32) as u32 | 1;
+        self.recent[hash as usize % RECENT].swap(mark, Ordering::Relaxed) == mark
+    }
+}
+
+impl<D> ColdValues for RunValues<D>
+where
+    D: Disk + Send + Sync,
+    D::File: Send + Sync,
+{
+    fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
+        Counts::add(&self.counts.fetches, 1);
+        let value = self.runs.read_value(key, len, place);
+        match value {
+            Err(Status::TierCorrupt) => Counts::add(&self.counts.corrupt, 1),
+            Err(_) => Counts::add(&self.counts.unavailable, 1),
+            Ok(_) => {}
+        }
+        value
+    }
+
+    fn admits(&self, key: &[u8], _len: u64) -> bool {
+        self.was_read(key) || !self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn promoted(&self) {
+        Counts::add(&self.counts.promotions, 1);
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs and the manifest on a disk that loses power and fails: what is read is right, or an error.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bpfdb::{ColdPlace, RunUse, Status};
+use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
+use bpfdb_tier::{NewValue, RunWriter, Runs, check, run_name};
+
+const ENGINE: u64 = 77;
+const RUN_SIZE: u64 = 64 << 10;
+
+fn unused() -> Vec<RunUse> {
+    vec![RunUse::default(); bpfdb::abi::BPFDB_RUNS_MAX as usize]
+}
+
+fn value(random: &mut Random, key: u64) -> NewValue {
+    let len = 65 + random.below(3000) as usize;
+    NewValue {
+        key: format!("key {key}").into_bytes(),
+        kind: (key % 6) as u8,
+        value: (0..len).map(|_| random.below(256) as u8).collect(),
+        timestamp: key,
+    }
+}
+
+fn disk(seed: u64) -> SimulatedDisk {
+    SimulatedDisk::new(seed)
+}
+
+fn open(disk: &SimulatedDisk) -> Arc<Runs<SimulatedDisk>> {
+    Arc::new(Runs::open(disk.clone(), ENGINE).expect("runs"))
+}
+
+type Written = BTreeMap<Vec<u8>, (NewValue, ColdPlace)>;
+
+/// Every value that was written is there.
+fn assert_there(runs: &Runs<SimulatedDisk>, written: &Written) {
+    for (new, place) in written.values() {
+        let found = runs.read_value(&new.key, new.value.len() as u64, *place);
+        assert_eq!(found.as_deref(), Ok(&new.value[..]), "{place:?}");
+    }
+}
+
+/// What is read is right, or an error.
+fn assert_never_wrong(runs: &Runs<SimulatedDisk>, written: &Written) -> usize {
+    let mut lost = 0;
+    for (new, place) in written.values() {
+        match runs.read_value(&new.key, new.value.len() as u64, *place) {
+            Ok(found) => assert_eq!(found, new.value),
+            Err(Status::TierCorrupt | Status::TierUnavailable) => lost += 1,
+            Err(status) => panic!("{status:?}"),
+        }
+    }
+    lost
+}
+
+fn append(
+    writer: &mut RunWriter<SimulatedDisk>,
+    random: &mut Random,
+    keys: std::ops::Range<u64>,
+    written: &mut Written,
+) -> std::io::Result<()> {
+    let values: Vec<NewValue> = keys.map(|key| value(random, key)).collect();
+    let places = writer.append(&values, &unused())?;
+    for (new, place) in values.into_iter().zip(places) {
+        written.insert(new.key.clone(), (new, place));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_written_is_there_after_a_loss_of_power() {
+    for seed in 0..20 {
+        let (mut disk, mut random) = (disk(seed), Random::new(seed));
+        let mut written = Written::new();
+        for life in 0..3 {
+            let runs = open(&disk);
+            assert_there(&runs, &written);
+            let mut writer = RunWriter::new(Arc::clone(&runs), RUN_SIZE);
+            for batch in 0..4 {
+                let first = (life * 4 + batch) * 20;
+                append(&mut writer, &mut random, first..first + 20, &mut written).expect("written");
+            }
+            assert_there(&runs, &written);
+            disk = disk.lose_power();
+        }
+        assert_there(&open(&disk), &written);
+        assert_eq!(check(&disk).expect("read"), Vec::<String>::new());
+    }
+}
+
+/// Whatever operation of the disk is the last: what is in it is right.
+#[test]
+fn a_loss_of_power_at_any_operation_leaves_no_wrong_value() {
+    for nth in 1..60 {
+        let (disk, mut random) = (disk(nth), Random::new(nth));
+        disk.stop_at(nth);
+        let mut written = Written::new();
+        if let Ok(runs) = Runs::open(disk.clone(), ENGINE) {
+            let mut writer = RunWriter::new(Arc::new(runs), RUN_SIZE);
+            for batch in 0..6 {
+                if append(
+                    &mut writer,
+                    &mut random,
+                    batch * 20..batch * 20 + 20,
+                    &mut written,
+                )
+                .is_err()
+                {
+                    break;
+                }
+            }
+        }
+        let disk = disk.lose_power();
+        assert_there(&open(&disk), &written);
+    }
+}
+
+#[test]
+fn an_operation_that_fails_is_an_error_and_the_next_batch_goes_elsewhere() {
+    for operation in [
+        Operation::Create,
+        Operation::Allocate,
+        Operation::Write,
+        Operation::Flush,
+    ] {
+        for fault in [Fault::Error, Fault::Full] {
+            for nth in 1..6 {
+                let (disk, mut random) = (disk(nth), Random::new(nth));
+                let runs = open(&disk);
+                let mut writer = RunWriter::new(Arc::clone(&runs), RUN_SIZE);
+                disk.fail(operation, nth, fault);
+                let mut written = Written::new();
+                let mut failed = 0;
+                for batch in 0..8 {
+                    let keys = batch * 20..batch * 20 + 20;
+                    failed +=
+                        u32::from(append(&mut writer, &mut random, keys, &mut written).is_err());
+                }
+                assert!(failed <= 1, "{operation:?} {fault:?} {nth}: {failed}");
+                assert_there(&runs, &written);
+                let disk = disk.lose_power();
+                assert_there(&open(&disk), &written);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found() {
+    let (disk, mut random) = (disk(5), Random::new(5));
+    let runs = open(&disk);
+    let mut writer = RunWriter::new(Arc::clone(&runs), RUN_SIZE);
+    let mut written = Written::new();
+    append(&mut writer, &mut random, 0..20, &mut written).expect("written");
+    let (new, place) = written.values().next().expect("one").clone();
+    let within = random.below(new.value.len() as u64) + 48 + new.key.len() as u64;
+    disk.flip(&run_name(place.run), (place.offset + within) as usize, 3);
+    let len = new.value.len() as u64;
+    assert_eq!(
+        runs.read_value(&new.key, len, place),
+        Err(Status::TierCorrupt)
+    );
+    assert_eq!(assert_never_wrong(&runs, &written), 1);
+}
+
+#[test]
+fn runs_of_another_engine_are_removed_and_a_damaged_manifest_removes_nothing() {
+    let (disk, mut random) = (disk(6), Random::new(6));
+    let runs = open(&disk);
+    let mut writer = RunWriter::new(Arc::clone(&runs), RUN_SIZE);
+    let mut written = Written::new();
+    append(&mut writer, &mut random, 0..20, &mut written).expect("written");
+    let name = run_name(1);
+    disk.flip(bpfdb_tier::MANIFEST, 20, 1);
+    assert_eq!(check(&disk).expect("read").len(), 1);
+    let damaged = open(&disk);
+    assert_eq!(assert_never_wrong(&damaged, &written), written.len());
+    assert!(disk.contents(&name).is_some());
+    // A run that is made now has another number.
+    let mut writer = RunWriter::new(Arc::clone(&damaged), RUN_SIZE);
+    let mut more = Written::new();
+    append(&mut writer, &mut random, 0..20, &mut more).expect("written");
+    assert!(more.values().all(|(_, place)| place.run > 1));
+
+    Runs::open(disk.clone(), ENGINE + 1).expect("runs");
+    assert!(
+        more.values()
+            .all(|(_, place)| disk.contents(&run_name(place.run)).is_none())
+    );
+}

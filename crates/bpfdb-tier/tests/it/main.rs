@@ -1,0 +1,5 @@
+//! Tests of `bpfdb-tier`.
+
+mod engine;
+mod eviction;
+mod files;
