@@ -312,6 +312,7 @@ static __always_inline u64 maintenance_step(void)
 	bool reaps;
 
 	STORE(engine.now.value, now);
+	access_tick();
 	reaps = reap_some(now);
 	large_collect(COLLECT_SOME);
 	sweep.horizon = horizon_known();

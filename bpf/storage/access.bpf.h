@@ -9,7 +9,8 @@
  *     that somebody else has put there meanwhile stays, and so does the form.
  *  2. The word is a hint. It gets lost when a record gets an aux block.
  *  3. While the engine notes nothing (BPFDB_TRACKING_OFF), nothing is written: an operator
- *     compares one word that it has in its cache.
+ *     compares one word that it has in its cache. With LRU it compares that word with the record's
+ *     too, and writes only if they differ: a record that is used often is written every 17 ms.
  */
 #ifndef BPFDB_ACCESS_BPF_H
 #define BPFDB_ACCESS_BPF_H
@@ -65,25 +66,39 @@ static __always_inline u64 access_word_lfu(u64 word)
 	       counter << BPFDB_FORM_BITS;
 }
 
-static __always_inline u64 access_word_lru(void)
+/* What engine.access_now is to be: the timer keeps it so. */
+static __always_inline u64 access_word_now(void)
 {
 	u64 now = LOAD(engine.now.value) >> BPFDB_ACCESS_UNIT_BITS & BPFDB_ACCESS_TIME_MASK;
 
-	return BPFDB_ACCESS_WORD | now << BPFDB_FORM_BITS;
+	switch (LOAD(engine.tracking)) {
+	case BPFDB_TRACKING_LRU: return BPFDB_ACCESS_WORD | now << BPFDB_FORM_BITS;
+	case BPFDB_TRACKING_LFU: return BPFDB_ACCESS_COUNTED;
+	default: return 0;
+	}
 }
 
-/* The word of a record that is used now and had this word, or none (0). Static: it is called in
- * latched sections too. */
-static __noinline u64 access_word_next(u64 word)
+static __always_inline void access_tick(void)
 {
-	return LOAD(engine.tracking) == BPFDB_TRACKING_LFU ? access_word_lfu(word)
-							   : access_word_lru();
+	u64 word = access_word_now();
+
+	if (LOAD(engine.access_now) != word)
+		STORE(engine.access_now, word);
+}
+
+/* The word of a record that is used now, `now` being engine.access_now, and had this word, or none (0).
+ * Static: it is called in latched sections too. */
+static __noinline u64 access_word_next(u64 now, u64 word)
+{
+	return now == BPFDB_ACCESS_COUNTED ? access_word_lfu(word) : now;
 }
 
 /* The word of a record that is made now: 0 if nothing is noted. */
 static __always_inline u64 access_word_first(void)
 {
-	return unlikely(LOAD(engine.tracking)) ? access_word_next(0) : 0;
+	u64 now = LOAD(engine.access_now);
+
+	return unlikely(now) ? access_word_next(now, 0) : 0;
 }
 
 /* What `meta` is, without the form, to a head that replaces it: a word stays. `is_link`: it is a
@@ -95,11 +110,11 @@ static __always_inline u64 meta_kept(u64 meta, bool is_link)
 
 static __noinline int access_update(struct bpfdb_cell *cell)
 {
-	u64 meta = LOAD(cell->head.meta), next;
+	u64 meta = LOAD(cell->head.meta), now = LOAD(engine.access_now), next;
 
-	if (!(meta & BPFDB_ACCESS_WORD) && meta >> BPFDB_FORM_BITS)
+	if (!now || (!(meta & BPFDB_ACCESS_WORD) && meta >> BPFDB_FORM_BITS))
 		return 0;
-	next = access_word_next(meta) | (meta & BPFDB_FORM_MASK);
+	next = access_word_next(now, meta) | (meta & BPFDB_FORM_MASK);
 	if (next != meta)
 		CAS(&cell->head.meta, meta, next);
 	return 0;
@@ -108,8 +123,11 @@ static __noinline int access_update(struct bpfdb_cell *cell)
 /* The session looks the record in `cell` up. */
 static __always_inline void access_note(const struct bpfdb_session *s, struct bpfdb_cell *cell)
 {
-	if (unlikely(LOAD(engine.tracking)) && !s->untracked)
-		access_update(cell);
+	u64 now = LOAD(engine.access_now);
+
+	if (likely(!now) || (LOAD(cell->head.meta) & ~BPFDB_FORM_MASK) == now || s->untracked)
+		return;
+	access_update(cell);
 }
 
 #endif

@@ -76,6 +76,9 @@ enum bpfdb_tracking {
 	BPFDB_TRACKING_LFU = 2,
 };
 
+/* engine.access_now while uses are counted: no record's word, without its form, is this. */
+#define BPFDB_ACCESS_COUNTED 1ULL
+
 /* What becomes of a write that finds no memory at the limit. */
 enum bpfdb_eviction {
 	BPFDB_EVICTION_OFF = 0,      /* OUT_OF_MEMORY */
@@ -689,7 +692,7 @@ struct bpfdb_log_home {
 
 /* Begins a page: the map is one that user space maps. */
 struct bpfdb_engine {
-	/* One line that every operator reads, and nobody writes. */
+	/* One line that every operator reads, and nobody writes but the timer, each 17 ms at most. */
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
@@ -703,6 +706,8 @@ struct bpfdb_engine {
 	__u32 eviction; /* enum bpfdb_eviction */
 	__u32 lfu_log_factor;
 	__u32 lfu_decay; /* minutes in which a counter loses one; 0: it loses none */
+	__u64 access_now; /* LRU: the access word of a record that is used now, kept by the timer; LFU:
+			   * BPFDB_ACCESS_COUNTED; 0: nothing is noted */
 	struct bpfdb_line clock; /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_snapshots snapshots;

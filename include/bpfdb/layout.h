@@ -172,6 +172,7 @@
 	X(engine, eviction)                                                                        \
 	X(engine, lfu_log_factor)                                                                  \
 	X(engine, lfu_decay)                                                                       \
+	X(engine, access_now)                                                                      \
 	X(engine, clock)                                                                           \
 	X(engine, now)                                                                             \
 	X(engine, snapshots)                                                                       \

@@ -150,11 +150,18 @@ impl Engine {
                 decay_minutes,
             } => (abi::BPFDB_TRACKING_LFU, log_factor, decay_minutes),
         };
-        // SAFETY: aligned words inside the mapping; programs only read them, each by itself.
+        let now = match tracking {
+            Tracking::Off => 0,
+            Tracking::Lru => word_of_access(Access::Idle(Duration::ZERO), self.coarse_now()),
+            Tracking::Lfu { .. } => abi::BPFDB_ACCESS_COUNTED,
+        };
+        // SAFETY: aligned words inside the mapping. Programs only read them, each by itself, but for the
+        // last one: the timer makes it what the others say, if it has overwritten this with what they said.
         unsafe {
             (&raw mut (*state).lfu_log_factor).write_volatile(log_factor);
             (&raw mut (*state).lfu_decay).write_volatile(decay);
             (&raw mut (*state).tracking).write_volatile(number);
+            (&raw mut (*state).access_now).write_volatile(now);
         }
         Ok(())
     }
