@@ -74,12 +74,15 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
 fn discard(context: &mut Context<'_>, failure: Failure) -> Failure {
     *context.multi = MultiState::default();
     match failure {
-        Failure::Text(text) => {
-            let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
-            Failure::Text([b"EXECABORT Transaction discarded because of: ", text].concat())
-        }
+        Failure::Text(text) => discarded(&text),
         failure => failure,
     }
+}
+
+/// Redis's reply to an EXEC that has executed nothing, because of what this error says.
+fn discarded(text: &[u8]) -> Failure {
+    let text = text.strip_prefix(b"ERR ").unwrap_or(text);
+    Failure::Text([b"EXECABORT Transaction discarded because of: ", text].concat())
 }
 
 /// The commands of a block that is none of a transaction: see [`Flushes`].
@@ -421,7 +424,7 @@ fn rolled_back(context: &Context<'_>, status: Status) -> Failure {
             Failure::Text(conflict::text_with(context, ConflictAction::RunBlockAgain))
         }
         status if context.instance.lacks_memory(status) => {
-            Failure::Text(reply::error_text(Status::OutOfMemory, false))
+            discarded(&reply::error_text(Status::OutOfMemory, false))
         }
         other => format!(
             "EXECABORT Transaction rolled back: {}; {}",

@@ -2,8 +2,8 @@
 
 use bpfdb_server::settings::EvictionPolicy;
 
-use super::common::{request, wait_until};
-use super::{OOM, count, evicted, fill, pipelined, start, there};
+use super::common::{Client, request, wait_until};
+use super::{LIMIT, OOM, count, evicted, fill, pipelined, start, there};
 
 /// Some three times of what fits.
 const MANY: usize = 90_000;
@@ -84,6 +84,39 @@ fn nothing_to_evict_is_out_of_memory() {
         refused += usize::from(reply == OOM.as_bytes());
     });
     assert!(refused > MANY / 2, "{refused}");
+}
+
+/// As in Redis a block with a command that needs memory is refused as a whole. One that needs none is executed.
+#[test]
+fn a_block_without_memory_is_refused_as_a_whole() {
+    let server = start(EvictionPolicy::VolatileLru);
+    let mut client = server.client();
+    let value = vec![b'x'; LEN];
+    let mut set = |i: usize| client.ask(&[b"SET", format!("k:{i}").as_bytes(), &value]);
+    assert!(
+        (0..MANY).any(|i| set(i) == OOM.as_bytes()),
+        "memory is full at some time"
+    );
+    // More than all that may be free here and there.
+    let large = vec![b'x'; LIMIT as usize / 2];
+    let block = |client: &mut Client, requests: &[&[&[u8]]]| {
+        client.say("MULTI");
+        for words in requests {
+            assert_eq!(client.ask(words), b"+QUEUED\r\n");
+        }
+        client.say("EXEC")
+    };
+    let (first, second): ([&[u8]; 3], [&[u8]; 3]) =
+        ([b"SET", b"k:0", b"1"], [b"SET", b"l", &large]);
+    let told = block(&mut client, &[&first, &second, &[b"GET", b"k:0"]]);
+    let text = OOM.trim_start_matches('-');
+    assert_eq!(
+        told,
+        format!("-EXECABORT Transaction discarded because of: {text}")
+    );
+    assert_eq!(client.say("STRLEN k:0"), format!(":{LEN}\r\n"));
+    let told = block(&mut client, &[&[b"STRLEN", b"k:0"], &[b"DEL", b"k:1"]]);
+    assert_eq!(told, format!("*2\r\n:{LEN}\r\n:1\r\n"));
 }
 
 #[test]
