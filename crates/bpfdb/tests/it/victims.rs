@@ -274,13 +274,18 @@ fn nothing_is_noted_unless_it_is_wanted() {
     assert_eq!(session.access_of(b"k"), Ok(Some(Access::Frequency(6))));
 }
 
-/// Sets keys until one is refused: how many there are, and by what.
+/// Sets keys until one is refused: how many there are, and by what. MEMORY_PENDING is no refusal: memory is
+/// still being added, by a thread that may be late.
 fn fill(session: &mut Session, from: usize, len: usize) -> (usize, Status) {
     let value = vec![7; len];
     let mut number = from;
     loop {
         match session.set(format!("key:{number}").as_bytes(), &value) {
             Ok(()) => number += 1,
+            Err(Status::MemoryPending) => {
+                session.engine().ask_for_memory();
+                std::thread::yield_now();
+            }
             Err(status) => return (number, status),
         }
     }
