@@ -55,7 +55,7 @@ static __always_inline bool cell_is_in_closing(const struct bpfdb_cell *cell, u3
 	return form_length(form) > inline_max && slot_is_in_closing(LOAD(cell->head.data[0]));
 }
 
-/* Bytes of the value. */
+/* Bytes of memory that the value takes: of a cold one its table. */
 static __always_inline u64 sampled_len(const struct bpfdb_cell *cell, u32 form)
 {
 	struct bpfdb_large *large;
@@ -63,7 +63,9 @@ static __always_inline u64 sampled_len(const struct bpfdb_cell *cell, u32 form)
 	if (!form_is_large(form))
 		return form_bytes(form);
 	large = bpfdb_at(LOAD(cell->head.data[0]));
-	return large ? LOAD(large->len) : 0;
+	if (!large)
+		return 0;
+	return large_is_cold(large) ? sizeof(*large) : LOAD(large->len);
 }
 
 /* May the record with this header, in `cell`, be a victim? */
