@@ -81,7 +81,8 @@ impl Tier {
     /// memory needs it. Before recovery, which may need it, too; and by the engine's owner.
     ///
     /// # Errors
-    /// The disk, or the engine, refuses.
+    /// The disk, or the engine, refuses; [`io::ErrorKind::AlreadyExists`]: this process has read its cold
+    /// values before.
     pub fn start<D>(engine: &Engine, disk: D, options: Options) -> io::Result<Self>
     where
         D: Disk + Send + Sync + 'static,
@@ -90,7 +91,9 @@ impl Tier {
         let runs = Arc::new(Runs::open(disk, engine.identity())?);
         let counts = Arc::new(Counts::default());
         let values = Arc::new(RunValues::new(Arc::clone(&runs), Arc::clone(&counts)));
-        engine.set_cold_values(Arc::clone(&values) as Arc<dyn ColdValues>);
+        if !engine.set_cold_values(Arc::clone(&values) as Arc<dyn ColdValues>) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         let demoting = Demoting::new(
             engine,
             Arc::clone(&runs),

@@ -28,10 +28,11 @@ impl Drop for Demoter {
 }
 
 impl Engine {
-    /// From now on sessions of this process read cold values by this. Once only; later calls do
-    /// nothing.
-    pub fn set_cold_values(&self, values: Arc<dyn ColdValues>) {
-        let _ = self.inner.cold.set(values);
+    /// From now on sessions of this process read cold values by this. False, and nothing changes: they read
+    /// them by another already.
+    #[must_use]
+    pub fn set_cold_values(&self, values: Arc<dyn ColdValues>) -> bool {
+        self.inner.cold.set(values).is_ok()
     }
 
     /// What versions have in the files of cold values; the place of a file is its number modulo the

@@ -40,7 +40,8 @@ impl ByHand {
         let engine = engine();
         let disk = SimulatedDisk::new(1);
         let runs = Arc::new(Runs::open(disk.clone(), engine.identity()).expect("runs"));
-        engine.set_cold_values(Arc::new(RunValues::new(Arc::clone(&runs), Arc::default())));
+        let values = RunValues::new(Arc::clone(&runs), Arc::default());
+        assert!(engine.set_cold_values(Arc::new(values)));
         Self {
             demoter: engine.demoter().expect("a demoter"),
             writer: RunWriter::new(runs, 1 << 20),

@@ -24,11 +24,13 @@ impl Session {
         let stored = [&prefix[..prefix_len], key].concat();
         let mut value = match values.fetch(&stored, found.len, place) {
             Ok(value) => value,
-            // A file goes when nobody names it any more, and then somebody else may have been quicker.
+            // A file goes when no version names it any more: this one may have been replaced or moved.
             Err(status) => {
-                return match self.is_large(key, found.id)? {
-                    true => Err(status),
-                    false => Ok(None),
+                return match self.is_large(key, found.id) {
+                    Ok(true) => Err(status),
+                    // The record is locked and released all the time.
+                    Ok(false) | Err(Status::Exhausted) => Ok(None),
+                    Err(other) => Err(other),
                 };
             }
         };
