@@ -1,9 +1,12 @@
 //! Gives values to runs, a batch at a time; and rewrites what is left of runs that are mostly dead.
+//!
+//! One pass over the index goes round and round, and does both. While memory is short it gives values
+//! to runs, and rewrites what it comes by; else it rewrites in small steps.
 
 use std::io;
 use std::sync::Arc;
 
-use bpfdb::{CheckpointPass, Demotion, Engine, Status};
+use bpfdb::{CheckpointPass, Demotion, Engine, RunUse, Status};
 use bpfdb_log::Disk;
 use bpfdb_log::record::{Entries, Value};
 
@@ -18,6 +21,8 @@ const BATCH: usize = 8 << 20;
 const PAGES_LEAST: u64 = 32;
 /// Steps of the pass after which a batch is written, however small it is.
 const STEPS: usize = 20_000;
+/// The same while nothing but rewriting is to be done.
+const STEPS_REWRITING: usize = 1000;
 
 /// Why a batch came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +39,43 @@ pub(crate) enum Failed {
 struct Chosen {
     id: u64,
     value: NewValue,
+    /// It is cold already, and goes from one run to another.
+    moves: bool,
+}
+
+/// What is to go, by value and in bytes.
+#[derive(Default)]
+struct Batch {
+    chosen: Vec<Chosen>,
+    /// Of values in memory, and of those that move.
+    bytes: usize,
+    moving: usize,
+}
+
+impl Batch {
+    fn push(&mut self, one: Chosen) {
+        let bytes = match one.moves {
+            true => &mut self.moving,
+            false => &mut self.bytes,
+        };
+        *bytes += one.value.value.len();
+        self.chosen.push(one);
+    }
+}
+
+/// What a batch did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Given {
+    demoted: u64,
+    bytes: u64,
+    moved: u64,
+}
+
+/// Runs of which less than half is named, and in how many ends of a pass what is named has moved.
+#[derive(Default)]
+struct Rewriting {
+    runs: Vec<u64>,
+    passes_left: u32,
 }
 
 pub(crate) struct Demoting<D: Disk> {
@@ -47,6 +89,7 @@ pub(crate) struct Demoting<D: Disk> {
     epoch: u64,
     /// The pass is somewhere in the middle.
     is_under_way: bool,
+    rewriting: Rewriting,
 }
 
 impl<D: Disk> Demoting<D> {
@@ -67,6 +110,7 @@ impl<D: Disk> Demoting<D> {
             victims: Victims::new(engine.identity()),
             epoch: 0,
             is_under_way: false,
+            rewriting: Rewriting::default(),
         })
     }
 
@@ -93,26 +137,23 @@ impl<D: Disk> Demoting<D> {
         }
         self.victims.aim(excess, used);
         let most = BATCH.min(usize::try_from(excess).unwrap_or(BATCH).max(1 << 16));
-        let mut chosen = self.choose(most)?;
-        if chosen.is_empty() {
+        let mut batch = self.choose(most, STEPS)?;
+        if batch.bytes == 0 {
             // Everything may be younger than the epoch.
-            self.epoch = self.demoter.settle()?;
-            chosen = self.choose(most)?;
+            let moving = self.give(batch)?;
+            if moving.moved == 0 {
+                self.epoch = self.demoter.settle()?;
+            }
+            batch = self.choose(most, STEPS)?;
         }
-        if chosen.is_empty() {
-            return Ok(0);
-        }
-        let (values, bytes) = self.give(chosen)?;
-        Counts::add(&self.counts.demotions, values);
-        Counts::add(&self.counts.demoted_bytes, bytes);
-        Ok(values)
+        Ok(self.give(batch)?.demoted)
     }
 
-    /// Up to `most` bytes of values, or one value.
-    fn choose(&mut self, most: usize) -> Result<Vec<Chosen>, Failed> {
-        let (mut chosen, mut bytes, mut begun) = (Vec::new(), 0, 0);
-        for _ in 0..STEPS {
-            if bytes >= most {
+    /// Up to `most` bytes of values, or one value; and of values that move.
+    fn choose(&mut self, most: usize, steps: usize) -> Result<Batch, Failed> {
+        let (mut batch, mut begun) = (Batch::default(), 0);
+        for _ in 0..steps {
+            if batch.bytes >= most || batch.moving >= BATCH {
                 break;
             }
             if !self.step()? {
@@ -123,10 +164,10 @@ impl<D: Disk> Demoting<D> {
                 }
                 continue;
             }
-            self.take_entries(&mut chosen, &mut bytes)?;
-            self.take_others(&mut chosen, &mut bytes)?;
+            self.take_entries(&mut batch)?;
+            self.take_others(&mut batch)?;
         }
-        Ok(chosen)
+        Ok(batch)
     }
 
     /// False: a pass begins with the next step.
@@ -141,12 +182,16 @@ impl<D: Disk> Demoting<D> {
             Err(Status::Exhausted) => Ok(true),
             outcome => {
                 self.is_under_way = outcome?;
+                if !self.is_under_way {
+                    let left = &mut self.rewriting.passes_left;
+                    *left = left.saturating_sub(1);
+                }
                 Ok(self.is_under_way)
             }
         }
     }
 
-    fn take_entries(&mut self, chosen: &mut Vec<Chosen>, bytes: &mut usize) -> Result<(), Failed> {
+    fn take_entries(&mut self, batch: &mut Batch) -> Result<(), Failed> {
         let victims = &mut self.victims;
         for entry in Entries::new(self.pass.entries().0) {
             let entry = entry.map_err(|_| Status::Corrupt)?;
@@ -158,8 +203,7 @@ impl<D: Disk> Demoting<D> {
             if (value.len() as u64) < LEN_MIN || !victims.takes(entry.key, value.len() as u64) {
                 continue;
             }
-            *bytes += value.len();
-            chosen.push(Chosen {
+            batch.push(Chosen {
                 id: 0,
                 value: NewValue {
                     key: entry.key.to_vec(),
@@ -167,21 +211,27 @@ impl<D: Disk> Demoting<D> {
                     value: value.to_vec(),
                     timestamp: self.epoch,
                 },
+                moves: false,
             });
         }
         Ok(())
     }
 
-    fn take_others(&mut self, chosen: &mut Vec<Chosen>, bytes: &mut usize) -> Result<(), Failed> {
+    fn take_others(&mut self, batch: &mut Batch) -> Result<(), Failed> {
         for other in self.pass.others() {
-            if other.run != 0 || !self.victims.takes(&other.key, other.len) {
+            let moves = other.run != 0;
+            let is_wanted = match moves {
+                true => self.is_rewriting() && self.rewriting.runs.contains(&other.run),
+                false => self.victims.takes(&other.key, other.len),
+            };
+            if !is_wanted {
                 continue;
             }
-            if let Some(new) = self.read(&other)? {
-                *bytes += new.value.len();
-                chosen.push(Chosen {
+            if let Some(value) = self.read(&other)? {
+                batch.push(Chosen {
                     id: other.id,
-                    value: new,
+                    value,
+                    moves,
                 });
             }
         }
@@ -203,14 +253,26 @@ impl<D: Disk> Demoting<D> {
         }))
     }
 
-    /// Writes the values, tells the engine where they are, and gives back what they had in memory. How
-    /// many there are, and their bytes.
-    fn give(&mut self, chosen: Vec<Chosen>) -> Result<(u64, u64), Failed> {
-        let (ids, values): (Vec<u64>, Vec<NewValue>) =
-            chosen.into_iter().map(|one| (one.id, one.value)).unzip();
-        let places = self.writer.append(&values, &self.engine.run_uses())?;
-        let (mut count, mut bytes) = (0, 0);
-        for ((id, new), to) in ids.into_iter().zip(&values).zip(places) {
+    /// Writes the values, swaps the versions that have them, and gives back what they had in memory.
+    fn give(&mut self, batch: Batch) -> Result<Given, Failed> {
+        let mut given = Given::default();
+        if batch.chosen.is_empty() {
+            return Ok(given);
+        }
+        // Values that move give back more room than they take.
+        let takes_room = batch.bytes > 0;
+        let (known, values): (Vec<(u64, bool)>, Vec<NewValue>) = batch
+            .chosen
+            .into_iter()
+            .map(|one| ((one.id, one.moves), one.value))
+            .unzip();
+        let uses = self.engine.run_uses();
+        self.writer.keep_free(match takes_room {
+            true => self.checkpoint_size(&uses),
+            false => 0,
+        });
+        let places = self.writer.append(&values, &uses)?;
+        for (((id, moves), new), to) in known.into_iter().zip(&values).zip(places) {
             let len = new.value.len() as u64;
             let demotion = Demotion {
                 key: &new.key,
@@ -220,58 +282,67 @@ impl<D: Disk> Demoting<D> {
                 to,
             };
             match self.demoter.demote(&demotion) {
+                Ok(true) if moves => given.moved += 1,
                 Ok(true) => {
-                    count += 1;
-                    bytes += len;
+                    given.demoted += 1;
+                    given.bytes += len;
                 }
                 Ok(false) => {}
                 // What was given so far gives memory back.
-                Err(Status::OutOfMemory | Status::MemoryPending) if count > 0 => break,
+                Err(Status::OutOfMemory | Status::MemoryPending)
+                    if given.demoted + given.moved > 0 =>
+                {
+                    break;
+                }
                 Err(status) => return Err(status.into()),
             }
         }
         self.epoch = self.demoter.settle()?;
-        Ok((count, bytes))
+        Counts::add(&self.counts.demotions, given.demoted);
+        Counts::add(&self.counts.demoted_bytes, given.bytes);
+        Counts::add(&self.counts.moved, given.moved);
+        Ok(given)
     }
 
-    /// Removes runs that nobody names, and rewrites those of which less than half is named.
+    /// Bytes that the next checkpoint takes, about: it has all values.
+    fn checkpoint_size(&self, uses: &[RunUse]) -> u64 {
+        let cold: u64 = uses.iter().map(|run| run.bytes).sum();
+        cold + self.engine.memory_used_now()
+    }
+
+    /// Removes runs that no version names, and looks for those of which less than half is named: these are
+    /// rewritten from now on.
     pub(crate) fn tidy(&mut self) -> Result<(), Failed> {
         let uses = self.engine.run_uses();
         let removed = self.runs.remove_unused(&uses)?;
         Counts::add(&self.counts.runs_removed, removed as u64);
-        let sparse = self.runs.sparse(&uses);
-        if sparse.is_empty() {
-            return Ok(());
+        if !self.is_rewriting() {
+            let runs = self.runs.sparse(&uses);
+            self.rewriting = Rewriting {
+                // The one that is under way has come by some records already.
+                passes_left: match runs.is_empty() {
+                    true => 0,
+                    false => 1 + u32::from(self.is_under_way),
+                },
+                runs,
+            };
         }
-        self.epoch = self.demoter.settle()?;
-        self.pass.begin(self.epoch);
-        self.is_under_way = true;
-        let (mut chosen, mut bytes) = (Vec::new(), 0);
-        while self.step()? {
-            for other in self.pass.others() {
-                if !sparse.contains(&other.run) {
-                    continue;
-                }
-                if let Some(value) = self.read(&other)? {
-                    bytes += value.value.len();
-                    let id = other.id;
-                    chosen.push(Chosen { id, value });
-                }
-            }
-            if bytes >= BATCH {
-                self.rewrite(std::mem::take(&mut chosen))?;
-                bytes = 0;
-            }
-        }
-        self.rewrite(chosen)
+        Ok(())
     }
 
-    fn rewrite(&mut self, chosen: Vec<Chosen>) -> Result<(), Failed> {
-        if chosen.is_empty() {
-            return Ok(());
+    /// Is there something to be rewritten?
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.rewriting.passes_left > 0
+    }
+
+    /// Goes on with rewriting, by a batch at most. A server that is killed meanwhile leaves values in the
+    /// old run or in the new one, and both runs in the manifest.
+    pub(crate) fn rewrite(&mut self) -> Result<(), Failed> {
+        if self.epoch == 0 {
+            self.epoch = self.demoter.settle()?;
         }
-        let (moved, _) = self.give(chosen)?;
-        Counts::add(&self.counts.moved, moved);
-        Ok(())
+        self.victims.spare_all();
+        let chosen = self.choose(BATCH, STEPS_REWRITING)?;
+        self.give(chosen).map(|_| ())
     }
 }

@@ -96,11 +96,20 @@ impl<D: Disk> Runs<D> {
 
     /// Makes a run whose name is in the manifest, with a header; to be written from [`BLOCK`] on, up to
     /// about `size` bytes, for which it takes the space. `uses`: a run of the same place must have
-    /// gone.
+    /// gone. `keep`: bytes that it leaves to other files.
     ///
     /// # Errors
     /// Those of the disk; then there is no such run.
-    pub(crate) fn create(&self, size: u64, uses: &[RunUse]) -> io::Result<(RunId, D::File)> {
+    pub(crate) fn create(
+        &self,
+        size: u64,
+        keep: u64,
+        uses: &[RunUse],
+    ) -> io::Result<(RunId, D::File)> {
+        if self.disk.free()? < size.saturating_add(keep) {
+            let error = "the disk has no more room than log and checkpoints may need";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, error));
+        }
         let number = self.free_number(uses)?;
         let id = RunId {
             engine: self.engine,

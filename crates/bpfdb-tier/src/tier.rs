@@ -16,8 +16,10 @@ use crate::values::RunValues;
 
 /// Between two looks at the memory, while there is enough.
 const PAUSE: Duration = Duration::from_millis(20);
-/// After an error, or when there is nothing that could go.
+/// After an error.
 const PAUSE_LONG: Duration = Duration::from_secs(1);
+/// For so many times as long as a batch is rewritten no other one is, if memory is not short.
+const REST: u32 = 3;
 /// Between two looks at runs that could go.
 const TIDY: Duration = Duration::from_secs(2);
 
@@ -28,6 +30,8 @@ pub struct Options {
     pub memory: u64,
     /// Bytes of a file, about.
     pub run_size: u64,
+    /// How long the thread rests when memory is short and there is no value that could go.
+    pub rest: Duration,
 }
 
 impl Options {
@@ -41,6 +45,7 @@ impl Default for Options {
         Self {
             memory: 1 << 30,
             run_size: 64 << 20,
+            rest: Duration::from_secs(1),
         }
     }
 }
@@ -109,6 +114,7 @@ impl Tier {
             values,
             counts: Arc::clone(&counts),
             memory: Arc::clone(&memory),
+            rest: options.rest,
             next_tidy: Instant::now() + TIDY,
         };
         let stopped = Arc::clone(&stop);
@@ -175,6 +181,7 @@ struct Work<D: Disk> {
     values: Arc<RunValues<D>>,
     counts: Arc<Counts>,
     memory: Arc<AtomicU64>,
+    rest: Duration,
     next_tidy: Instant,
 }
 
@@ -212,13 +219,11 @@ impl<D: Disk> Work<D> {
         );
         self.values.set_full(used >= most);
         if Instant::now() >= self.next_tidy {
-            let begun = Instant::now();
             self.demoting.tidy()?;
-            // What cannot be read is not rewritten: each time in vain.
-            self.next_tidy = Instant::now() + TIDY.max(10 * begun.elapsed());
+            self.next_tidy = Instant::now() + TIDY;
         }
         if most == Options::NOTHING_GOES {
-            return Ok(PAUSE);
+            return self.when_quiet();
         }
         // The values that are left lie on pages with room for others of their length only: all of them
         // go, so that the pages come back.
@@ -230,9 +235,23 @@ impl<D: Disk> Work<D> {
                 return Ok(Duration::ZERO);
             }
             self.demoting.promise_memory(false);
-            return Ok(PAUSE_LONG);
+            return Ok(self.rest);
         }
-        Ok(PAUSE)
+        self.when_quiet()
+    }
+
+    /// What is done when there is memory: rewriting, for a part of the time.
+    fn when_quiet(&mut self) -> Result<Duration, Failed> {
+        if !self.demoting.is_rewriting() {
+            return Ok(PAUSE);
+        }
+        let begun = Instant::now();
+        self.demoting.rewrite()?;
+        if !self.demoting.is_rewriting() {
+            // What cannot be read, or is an older version, is not rewritten: each time in vain.
+            self.next_tidy = Instant::now() + 5 * TIDY;
+        }
+        Ok((REST * begun.elapsed()).max(PAUSE))
     }
 
     /// Whether it is another one than before.

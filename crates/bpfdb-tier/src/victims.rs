@@ -28,6 +28,11 @@ impl Victims {
         self.chance = (part as u64).max((1 << 32) / 10);
     }
 
+    /// No value goes from now on.
+    pub(crate) fn spare_all(&mut self) {
+        self.chance = 0;
+    }
+
     /// Whether this value goes.
     pub(crate) fn takes(&mut self, _key: &[u8], len: u64) -> bool {
         // xorshift64*

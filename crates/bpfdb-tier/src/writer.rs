@@ -40,6 +40,8 @@ pub struct RunWriter<D: Disk> {
     runs: Arc<Runs<D>>,
     /// Bytes after which a run is closed.
     size: u64,
+    /// Bytes that runs leave to other files of the disk.
+    keep: u64,
     open: Option<Open<D::File>>,
 }
 
@@ -48,8 +50,14 @@ impl<D: Disk> RunWriter<D> {
         Self {
             runs,
             size,
+            keep: 0,
             open: None,
         }
+    }
+
+    /// From now on no run is made that leaves fewer bytes of the disk to other files.
+    pub fn keep_free(&mut self, bytes: u64) {
+        self.keep = bytes;
     }
 
     /// Writes these values and flushes them. Where each is. `uses`: [`bpfdb::Engine::run_uses`] of now.
@@ -60,7 +68,7 @@ impl<D: Disk> RunWriter<D> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => {
-                let (id, file) = self.runs.create(self.size, uses)?;
+                let (id, file) = self.runs.create(self.size, self.keep, uses)?;
                 let end = BLOCK as u64;
                 let contents = Contents {
                     end,

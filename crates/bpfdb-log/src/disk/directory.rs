@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl, fdatasync};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl, fdatasync, statvfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -215,6 +215,11 @@ impl Disk for Directory {
 
     fn flush_folder(&self, folder: &str) -> io::Result<()> {
         self.folders.flush(&self.owned(folder)?)
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        let space = statvfs(&self.files)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn random(&self) -> io::Result<[u8; 16]> {

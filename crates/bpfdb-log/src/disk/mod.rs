@@ -67,6 +67,11 @@ pub trait Disk: Clone {
     /// Makes durable what files the folder has; `""` is the data directory itself.
     fn flush_folder(&self, folder: &str) -> io::Result<()>;
 
+    /// Bytes that its files may still take. A disk without a size has room for any.
+    fn free(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
     /// Random bits for the identity of a log.
     fn random(&self) -> io::Result<[u8; 16]>;
 }

@@ -252,6 +252,7 @@ fn four_times_the_memory_is_read_back_right() {
     let options = bpfdb_tier::Options {
         memory: 12 << 20,
         run_size: 4 << 20,
+        ..bpfdb_tier::Options::default()
     };
     let tier = Tier::start(&engine, disk, options).expect("a tier");
     let mut session = engine.session().expect("a session");
@@ -329,6 +330,47 @@ fn four_times_the_memory_is_read_back_right() {
 }
 
 #[test]
+fn what_is_left_of_a_run_moves_to_another() {
+    let engine = engine();
+    let options = bpfdb_tier::Options {
+        memory: 1 << 20,
+        run_size: 1 << 20,
+        ..bpfdb_tier::Options::default()
+    };
+    let tier = Tier::start(&engine, SimulatedDisk::new(5), options).expect("a tier");
+    let mut session = engine.session().expect("a session");
+    const KEYS: u64 = 6000;
+    for key in 0..KEYS {
+        session.set(&key_of(key), &value_of(key, 1)).expect("set");
+    }
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            let in_time = begun.elapsed() < Duration::from_secs(60);
+            assert!(in_time, "{what}: {:?}", tier.figures());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("most values go", &|| tier.figures().found.values > KEYS / 2);
+    // From now on there is memory.
+    tier.set_memory(1 << 30);
+    for key in (0..KEYS).filter(|key| key % 3 > 0) {
+        session.set(&key_of(key), &value_of(key, 2)).expect("set");
+    }
+    until("the rest moves, and files go", &|| {
+        let figures = tier.figures();
+        let found = figures.found;
+        let is_dense = found.file_bytes < 2 * found.bytes + (2 << 20);
+        figures.moved > 0 && figures.runs_removed > 0 && is_dense
+    });
+    for key in 0..KEYS {
+        let version = 1 + u64::from(key % 3 > 0);
+        let found = session.get(&key_of(key)).expect("read");
+        assert!(found == Some(value_of(key, version)), "key {key}");
+    }
+}
+
+#[test]
 fn a_full_disk_leaves_values_in_memory() {
     let engine = engine();
     let disk = SimulatedDisk::new(3);
@@ -336,6 +378,7 @@ fn a_full_disk_leaves_values_in_memory() {
     let options = bpfdb_tier::Options {
         memory: 1 << 20,
         run_size: 4 << 20,
+        ..bpfdb_tier::Options::default()
     };
     disk.set_capacity(64 << 10);
     let tier = Tier::start(&engine, disk.clone(), options).expect("a tier");
@@ -382,6 +425,7 @@ fn nothing_goes_and_nothing_is_promised_if_no_value_may_go() {
     let options = bpfdb_tier::Options {
         memory: bpfdb_tier::Options::NOTHING_GOES,
         run_size: 4 << 20,
+        ..bpfdb_tier::Options::default()
     };
     let tier = Tier::start(&engine, SimulatedDisk::new(4), options).expect("a tier");
     assert_eq!(engine.pages_left(), left);

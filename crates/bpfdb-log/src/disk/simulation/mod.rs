@@ -419,6 +419,12 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
+    fn free(&self) -> io::Result<u64> {
+        let state = self.lock();
+        let free = state.capacity.saturating_sub(state.files.space());
+        Ok(free as u64)
+    }
+
     fn random(&self) -> io::Result<[u8; 16]> {
         let mut bits = [0; 16];
         self.alive()?.random.fill(&mut bits);
