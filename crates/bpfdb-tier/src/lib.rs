@@ -23,12 +23,14 @@
 //! format/     bytes of runs and of the manifest
 //! runs.rs     the files that there are; reading one value
 //! writer.rs   appending values to a run
+//! check.rs    reading all of them
 //! values.rs   the engine's side of reading: which values come back to memory
 //! victims.rs  which values go
 //! demoter.rs  one batch, rewriting
 //! tier.rs     the thread
 //! ```
 
+mod check;
 mod demoter;
 mod figures;
 pub mod format;
@@ -38,8 +40,9 @@ mod values;
 mod victims;
 mod writer;
 
+pub use check::{Checked, check};
 pub use figures::{Counts, Figures, Found};
-pub use runs::{FOLDER, MANIFEST, Runs, check, run_name};
+pub use runs::{FOLDER, MANIFEST, Runs, run_name};
 pub use tier::{Options, Tier};
 pub use values::RunValues;
 pub use writer::{NewValue, RunWriter};

@@ -25,13 +25,25 @@ pub fn run_name(number: u64) -> String {
 /// One run.
 #[derive(Debug)]
 struct Run<F> {
-    file: Arc<F>,
+    /// `None`: it could not be opened. The file stays until no version names it, and the next start tries again.
+    file: Option<Arc<F>>,
     /// Bytes of values that were written, whether a version still names them or not.
     bytes: u64,
     /// Bytes of the file.
     size: u64,
     /// Nothing is written to it any more.
     is_closed: bool,
+}
+
+impl<F> Run<F> {
+    fn unusable() -> Self {
+        Self {
+            file: None,
+            bytes: 0,
+            size: 0,
+            is_closed: true,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -49,42 +61,39 @@ pub struct Runs<D: Disk> {
 }
 
 impl<D: Disk> Runs<D> {
-    /// The runs that the manifest on `disk` names, if they are those of the engine with this identity;
-    /// of any other engine they are removed. After a manifest that is damaged nothing is removed, and
-    /// what is in the runs of before cannot be read.
+    /// The runs of the engine with this identity: those that the manifest on `disk` names; or, if it is
+    /// damaged or gone, those whose headers name the engine. All other runs are removed. A run that cannot
+    /// be read now stays, and its values are [`Status::TierUnavailable`].
     ///
     /// # Errors
     /// Those of the disk.
     pub fn open(disk: D, engine: u64) -> io::Result<Self> {
         disk.make_folder(FOLDER)?;
         disk.flush_folder("")?;
-        let mut table = Table {
-            runs: BTreeMap::new(),
-            next: 1,
-        };
         let names = disk.list(FOLDER)?;
-        let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
-        match read_manifest(&disk)? {
-            Some(Ok(manifest)) if manifest.engine == engine => {
-                table.next = manifest.next;
-                for &number in &manifest.runs {
-                    let id = RunId { engine, number };
-                    match open_run(&disk, id) {
-                        Ok(run) => drop(table.runs.insert(number, run)),
-                        Err(error) => {
-                            tracing::error!(%error, run = number, "a file of cold values cannot be used")
-                        }
-                    }
+        let found: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
+        let manifest = match read_manifest(&disk)? {
+            Some(Ok(manifest)) if manifest.engine == engine => manifest,
+            other => {
+                if let Some(Err(error)) = other {
+                    tracing::error!(%error, "the manifest of cold values is damaged: the headers of their files count");
                 }
-                let known = |number: &u64| manifest.runs.contains(number);
-                remove_all(&disk, numbers.iter().filter(|number| !known(number)))?;
+                by_headers(&disk, engine, &found)
             }
-            Some(Err(error)) => {
-                tracing::error!(%error, "the manifest of cold values is damaged: what is in its files cannot be read");
-                table.next = numbers.iter().max().map_or(1, |number| number + 1);
-            }
-            _ => remove_all(&disk, numbers.iter())?,
-        }
+        };
+        let known = |number: &u64| manifest.runs.contains(number);
+        remove_all(&disk, found.iter().filter(|number| !known(number)))?;
+        let runs = manifest.runs.iter().map(|&number| {
+            let run = open_run(&disk, RunId { engine, number }).unwrap_or_else(|error| {
+                tracing::error!(%error, run = number, "a file of cold values cannot be used");
+                Run::unusable()
+            });
+            (number, run)
+        });
+        let table = Table {
+            runs: runs.collect(),
+            next: manifest.next,
+        };
         let runs = Self {
             disk,
             engine,
@@ -132,7 +141,7 @@ impl<D: Disk> Runs<D> {
         self.disk.flush_folder(FOLDER)?;
         let reader = self.disk.open(name)?.ok_or(io::ErrorKind::NotFound)?;
         let run = Run {
-            file: Arc::new(reader),
+            file: Some(Arc::new(reader)),
             bytes: 0,
             size,
             is_closed: false,
@@ -190,7 +199,7 @@ impl<D: Disk> Runs<D> {
     /// [`Status::TierUnavailable`]: there is no such run, or it cannot be read;
     /// [`Status::TierCorrupt`]: what is there is not the value.
     pub fn read_value(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
-        let file = self.read(|table| table.runs.get(&place.run).map(|run| Arc::clone(&run.file)));
+        let file = self.read(|table| table.runs.get(&place.run).and_then(|run| run.file.clone()));
         let file = file.ok_or(Status::TierUnavailable)?;
         let size = usize::try_from(entry::size(key, len)).map_err(|_| Status::TierCorrupt)?;
         let mut bytes = vec![0; size];
@@ -284,7 +293,7 @@ fn number_of(name: &str) -> Option<u64> {
     u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()
 }
 
-fn read_all<F: DiskFile>(file: &F) -> io::Result<Vec<u8>> {
+pub(crate) fn read_all<F: DiskFile>(file: &F) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; file.size()? as usize];
     let read = file.read_whole(0, &mut bytes)?;
     bytes.truncate(read);
@@ -292,29 +301,53 @@ fn read_all<F: DiskFile>(file: &F) -> io::Result<Vec<u8>> {
 }
 
 /// `None`: there is none.
-fn read_manifest<D: Disk>(disk: &D) -> io::Result<Option<Result<Manifest, Invalid>>> {
+pub(crate) fn read_manifest<D: Disk>(disk: &D) -> io::Result<Option<Result<Manifest, Invalid>>> {
     let file = disk.open(MANIFEST)?;
     let bytes = file.map(|file| read_all(&file)).transpose()?;
     Ok(bytes.map(|bytes| Manifest::decode(&bytes)))
 }
 
-/// A run of before. One without a footer was being written when its server ended: what is in it counts,
-/// but it is not known how much that is.
-fn open_run<D: Disk>(disk: &D, id: RunId) -> io::Result<Run<D::File>> {
+/// What the manifest of this engine would say, by the files that were found. A file whose header cannot be
+/// read counts: it may be one of them.
+fn by_headers<D: Disk>(disk: &D, engine: u64, found: &[u64]) -> Manifest {
+    let is_ours = |number: &u64| {
+        let wanted = RunId {
+            engine,
+            number: *number,
+        };
+        read_header(disk, *number).map_or(true, |(_, found)| found == wanted)
+    };
+    let mut runs: Vec<u64> = found.iter().copied().filter(is_ours).collect();
+    runs.sort_unstable();
+    Manifest {
+        engine,
+        next: found.iter().max().map_or(1, |number| number + 1),
+        runs,
+    }
+}
+
+/// A file, and which run its header says it is.
+pub(crate) fn read_header<D: Disk>(disk: &D, number: u64) -> io::Result<(D::File, RunId)> {
     let file = disk
-        .open(&run_name(id.number))?
+        .open(&run_name(number))?
         .ok_or(io::ErrorKind::NotFound)?;
     let mut header = vec![0; BLOCK];
     let read = file.read_whole(0, &mut header)?;
-    match run::decode_header(&header[..read]) {
-        Ok(found) if found == id => {}
-        Ok(_) => return Err(invalid(Invalid::Field("engine or number"))),
-        Err(error) => return Err(invalid(error)),
+    let id = run::decode_header(&header[..read]).map_err(invalid)?;
+    Ok((file, id))
+}
+
+/// A run of before. One without a footer was being written when its server ended: what is in it counts,
+/// but it is not known how much that is.
+fn open_run<D: Disk>(disk: &D, id: RunId) -> io::Result<Run<D::File>> {
+    let (file, found) = read_header(disk, id.number)?;
+    if found != id {
+        return Err(invalid(Invalid::Field("engine or number")));
     }
     let size = file.size()?;
     let contents = read_footer(&file, size, id)?;
     Ok(Run {
-        file: Arc::new(file),
+        file: Some(Arc::new(file)),
         bytes: contents.map_or(size, |contents| contents.bytes),
         size,
         is_closed: true,
@@ -343,25 +376,4 @@ fn remove_all<'a, D: Disk>(disk: &D, numbers: impl Iterator<Item = &'a u64>) -> 
         }
     }
     Ok(())
-}
-
-/// What is wrong with the runs of a data directory, as lines; empty: nothing. Which of their values
-/// count only the engine knows.
-///
-/// # Errors
-/// Those of the disk.
-pub fn check<D: Disk>(disk: &D) -> io::Result<Vec<String>> {
-    let manifest = match read_manifest(disk)? {
-        None => return Ok(Vec::new()),
-        Some(Err(error)) => return Ok(vec![format!("{MANIFEST}: {error}")]),
-        Some(Ok(manifest)) => manifest,
-    };
-    let mut wrong = Vec::new();
-    for number in manifest.runs {
-        let engine = manifest.engine;
-        if let Err(error) = open_run(disk, RunId { engine, number }) {
-            wrong.push(format!("{}: {error}", run_name(number)));
-        }
-    }
-    Ok(wrong)
 }

@@ -9,17 +9,27 @@ use serde_json::json;
 
 use super::{Section, line};
 
+const WAY_OUT: &str = "log and checkpoint have these values: `bpfdb serve --fresh` recovers them";
+
 pub(super) fn section(dir: &Path) -> Result<Section> {
-    let wrong = bpfdb_tier::check(&Directory::read_only(dir))
+    let found = bpfdb_tier::check(&Directory::read_only(dir))
         .with_context(|| format!("cannot read {}", dir.join(bpfdb_tier::FOLDER).display()))?;
     let mut text = String::new();
-    for fault in &wrong {
+    for fault in &found.faults {
         line(&mut text, "cold values", &format!("DAMAGED: {fault}"));
+    }
+    if !found.faults.is_empty() {
+        line(&mut text, "cold values", WAY_OUT);
     }
     Ok(Section {
         name: "tier",
-        is_fine: wrong.is_empty(),
-        json: json!({ "faults": wrong }),
+        is_fine: found.faults.is_empty(),
+        json: json!({
+            "runs": found.runs,
+            "values": found.values,
+            "value_bytes": found.bytes,
+            "faults": found.faults,
+        }),
         text,
     })
 }

@@ -193,3 +193,6 @@ fn a_file_that_was_removed_is_an_error_of_its_keys() {
     drop(connection);
     server.crash();
 }
+    let report = check(&data);
+    assert_eq!(report["fine"], false);
+    assert_ne!(report["tier"]["faults"], serde_json::json!([]));

@@ -67,6 +67,35 @@ pub fn encode(
     }
 }
 
+/// An entry that was found without knowing its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Bytes of the value.
+    pub len: u64,
+    /// Bytes of the entry, without the zeros at its end.
+    pub size: u64,
+}
+
+/// What the head of an entry says, if `bytes` begin with one, at `offset` of the run. The entry may end behind
+/// `bytes`, and be damaged.
+pub fn head(bytes: &[u8], run: RunId, offset: u64) -> Option<Found> {
+    let is_here = u64_at(bytes, 24).ok()? == run.number
+        && u64_at(bytes, 32).ok()? == offset
+        && u64_at(bytes, 40).ok()? == run.engine;
+    let key_len = u16::from_le_bytes(bytes_at(bytes, 4).ok()?);
+    let len = u64_at(bytes, 8).ok()?;
+    let size = len.checked_add(HEAD as u64 + u64::from(key_len))?;
+    is_here.then_some(Found { len, size })
+}
+
+/// The entry with which `bytes` begin, at `offset` of the run; `None`: there is none, or it is damaged.
+pub fn find(bytes: &[u8], run: RunId, offset: u64) -> Option<Found> {
+    let found = head(bytes, run, offset)?;
+    let entry = bytes.get(..usize::try_from(found.size).ok()?)?;
+    let is_whole = u32_at(entry, 0).ok()? == crc32c::crc32c(&entry[4..]);
+    is_whole.then_some(found)
+}
+
 /// The value of an entry of `len` bytes for this key, at this place.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bpfdb::{ColdPlace, RunUse, Status};
+use bpfdb_log::Disk;
 use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
 use bpfdb_tier::{NewValue, RunWriter, Runs, check, run_name};
 
@@ -30,6 +31,10 @@ fn disk(seed: u64) -> SimulatedDisk {
 
 fn open(disk: &SimulatedDisk) -> Arc<Runs<SimulatedDisk>> {
     Arc::new(Runs::open(disk.clone(), ENGINE).expect("runs"))
+}
+
+fn faults(disk: &SimulatedDisk) -> Vec<String> {
+    check(disk).expect("read").faults
 }
 
 type Written = BTreeMap<Vec<u8>, (NewValue, ColdPlace)>;
@@ -86,7 +91,7 @@ fn what_was_written_is_there_after_a_loss_of_power() {
             disk = disk.lose_power();
         }
         assert_there(&open(&disk), &written);
-        assert_eq!(check(&disk).expect("read"), Vec::<String>::new());
+        assert_eq!(faults(&disk), Vec::<String>::new());
     }
 }
 
@@ -166,18 +171,20 @@ fn a_flipped_bit_is_found() {
 }
 
 #[test]
-fn runs_of_another_engine_are_removed_and_a_damaged_manifest_removes_nothing() {
+fn runs_of_another_engine_are_removed_and_those_without_a_manifest_go_by_their_headers() {
     let (disk, mut random) = (disk(6), Random::new(6));
     let runs = open(&disk);
     let mut writer = RunWriter::new(Arc::clone(&runs), RUN_SIZE);
     let mut written = Written::new();
     append(&mut writer, &mut random, 0..20, &mut written).expect("written");
-    let name = run_name(1);
     disk.flip(bpfdb_tier::MANIFEST, 20, 1);
-    assert_eq!(check(&disk).expect("read").len(), 1);
+    assert_eq!(faults(&disk).len(), 1);
     let damaged = open(&disk);
-    assert_eq!(assert_never_wrong(&damaged, &written), written.len());
-    assert!(disk.contents(&name).is_some());
+    assert_there(&damaged, &written);
+    assert_eq!(faults(&disk), Vec::<String>::new());
+    disk.remove(bpfdb_tier::MANIFEST).expect("removed");
+    let damaged = open(&disk);
+    assert_there(&damaged, &written);
     // A run that is made now has another number.
     let mut writer = RunWriter::new(Arc::clone(&damaged), RUN_SIZE);
     let mut more = Written::new();
@@ -189,4 +196,70 @@ fn runs_of_another_engine_are_removed_and_a_damaged_manifest_removes_nothing() {
         more.values()
             .all(|(_, place)| disk.contents(&run_name(place.run)).is_none())
     );
+}
+
+#[test]
+fn a_check_finds_what_is_damaged_and_counts_what_is_whole() {
+    let (disk, mut random) = (disk(8), Random::new(8));
+    let mut writer = RunWriter::new(open(&disk), RUN_SIZE);
+    let mut written = Written::new();
+    // The second run is open then.
+    while written.values().all(|(_, place)| place.run == 1) {
+        let first = written.len() as u64;
+        append(&mut writer, &mut random, first..first + 20, &mut written).expect("written");
+    }
+    let all = written.len() as u64;
+    let whole = check(&disk).expect("read");
+    let bytes: usize = written.values().map(|(new, _)| new.value.len()).sum();
+    assert_eq!(whole.faults, Vec::<String>::new());
+    let found = (whole.runs, whole.values, whole.bytes);
+    assert_eq!(found, (2, all, bytes as u64));
+    for (new, place) in written.values() {
+        let name = run_name(place.run);
+        let bit = random.below(8) as u8;
+        let inside = 48 + random.below((new.key.len() + new.value.len()) as u64);
+        let at = (place.offset + inside) as usize;
+        disk.flip(&name, at, bit);
+        let damaged = check(&disk).expect("read");
+        assert_eq!(damaged.values, all - 1);
+        assert_eq!(damaged.faults.len(), 1, "{damaged:?}");
+        disk.flip(&name, at, bit);
+    }
+    assert_eq!(check(&disk).expect("read"), whole);
+}
+
+#[test]
+fn a_run_that_cannot_be_read_at_a_start_is_there_at_the_next_one() {
+    let (disk, mut random) = (disk(7), Random::new(7));
+    let mut writer = RunWriter::new(open(&disk), RUN_SIZE);
+    let mut written = Written::new();
+    append(&mut writer, &mut random, 0..20, &mut written).expect("written");
+    // Of the header, which names the engine.
+    disk.flip(&run_name(1), 17, 0);
+    for _ in 0..2 {
+        let unusable = open(&disk);
+        for (new, place) in written.values() {
+            let found = unusable.read_value(&new.key, new.value.len() as u64, *place);
+            assert_eq!(found, Err(Status::TierUnavailable));
+        }
+    }
+    disk.flip(&run_name(1), 17, 0);
+    assert_there(&open(&disk), &written);
+}
+
+#[test]
+fn runs_leave_room_to_other_files() {
+    let (disk, mut random) = (disk(9), Random::new(9));
+    let mut writer = RunWriter::new(open(&disk), RUN_SIZE);
+    let mut written = Written::new();
+    append(&mut writer, &mut random, 0..80, &mut written).expect("written");
+    disk.set_capacity(1 << 20);
+    let free = disk.free().expect("a figure");
+    assert!(free < 1 << 20);
+    writer.keep_free(free - RUN_SIZE / 2);
+    let refused = append(&mut writer, &mut random, 80..160, &mut written);
+    let refused = refused.expect_err("the next run");
+    assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
+    writer.keep_free(free - RUN_SIZE);
+    append(&mut writer, &mut random, 80..160, &mut written).expect("written");
 }

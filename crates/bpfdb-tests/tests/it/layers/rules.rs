@@ -130,7 +130,7 @@ pub(super) const CRATES: &[Crate] = &[
         "tools/check", "tools/copy", "tools/lost", "tools/cut", "tools/rebuild",
     ]),
     of("bpfdb-tier", &[
-        "figures", "format", "runs", "values", "writer", "victims", "demoter", "tier",
+        "figures", "format", "runs", "check", "values", "writer", "victims", "demoter", "tier",
     ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
