@@ -29,7 +29,7 @@ one() {
 	output=$(mktemp "$results/output.XXXXXX")
 	failed=
 	begun=$(date +%s)
-	# Each engine with a log adds a line.
+	# Each engine with a log adds a line, and each with values in files.
 	export BPFDB_TEST_LOGS="$output.logs"
 	: >"$BPFDB_TEST_LOGS"
 	(cd "$folder" && timeout --kill-after=10 "$LIMIT" $runner "$program" "$@") \
@@ -49,6 +49,7 @@ one() {
 	# A suite that is run for the sake of the log must have had one.
 	case $name in
 	*:BPFDB_TEST_LOG=*) [ -s "$BPFDB_TEST_LOGS" ] || failed="has no log" ;;
+	*:BPFDB_TEST_TIER=*) grep -q tier "$BPFDB_TEST_LOGS" || failed="has no value in a file" ;;
 	esac
 	[ -z "$failed" ] || echo "$name" >>"$results/failed"
 	flock "$results/lock" sh -c 'printf "     Running %s (%s s)\n" "$1" "$2"; cat "$3"' - \
@@ -60,6 +61,9 @@ settings() {
 	# Clients that are answered inside their own send(), where the tests leave it open.
 	echo bpfdb-server BPFDB_TEST_LOCAL_CLIENTS=on differential
 	echo bpfdb-server BPFDB_TEST_LOCAL_CLIENTS=on transactions
+	# Values in files.
+	echo bpfdb-server BPFDB_TEST_TIER=on large_collections
+	echo bpfdb-server BPFDB_TEST_TIER=on transactions
 	# Engines with a log; clients that get a reply only when it is durable.
 	echo bpfdb-tests BPFDB_TEST_LOG=async scripts
 	echo bpfdb-server BPFDB_TEST_LOG=sync transactions

@@ -2,14 +2,17 @@
 //! `bpfdb`, its tests change here only.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Entry, Operation, Options, Session, Status, ValueType, abi};
 use bpfdb_model::{Answer, Error, Gauges, Op, Outcome, Rules};
+use bpfdb_tier::Tier;
 
 use crate::log::{self, TestLog};
 use crate::target::{Client, Target, expiry_answer};
+use crate::tier;
 
 /// What tests want to be different.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What was written must be recovered from the log, if there is one.
 impl Drop for Kernel {
     fn drop(&mut self) {
+        self.tier.iter().for_each(|tier| tier::count(tier));
         if let Some(log) = self.log.take().filter(|_| !thread::panicking()) {
             log.compare(&self.engine);
         }
@@ -54,6 +58,7 @@ const START: u64 = 1_000_000;
 pub struct Kernel {
     pub engine: Engine,
     log: Option<TestLog>,
+    tier: Option<Arc<Tier>>,
 }
 
 impl Kernel {
@@ -70,12 +75,13 @@ impl Kernel {
             idle_limit: limits.idle,
             ..Options::default()
         };
-        let engine = Engine::create(&log::options(&options));
+        let engine = Engine::create(&tier::options(&log::options(&options)));
         let engine =
             engine.unwrap_or_else(|error| panic!("no engine (tests run as root): {error}"));
         engine.stop_clock(START);
         let log = TestLog::start(&engine);
-        Kernel { engine, log }
+        let tier = tier::start(&engine);
+        Kernel { engine, log, tier }
     }
 
     pub fn with_versions(versions: usize) -> Kernel {

@@ -5,6 +5,7 @@
 //! | [`target`]    | what can be tested: the model, with or without a fault, too  |
 //! | [`kernel`]    | the real engine as a target; alone knows its API             |
 //! | [`log`]       | a log for the engines of all tests, if one is wanted         |
+//! | [`tier`]      | cold values in the engines of all tests, if they are wanted  |
 //! | [`schedule`]  | random schedules, run on a target and on the model           |
 //! | [`script`]    | the anomaly scripts of `tests/scripts`, in [`words`]         |
 //! | [`stress`]    | parallel runs that check what must always hold               |
@@ -40,5 +41,6 @@ pub mod settings;
 pub mod steps;
 pub mod stress;
 pub mod target;
+pub mod tier;
 mod timer;
 pub mod words;

@@ -25,6 +25,7 @@ use bpfdb::Engine;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{AppendFsync, Settings};
 use bpfdb_server::{Options, Server, Stopper};
+use bpfdb_tier::Tier;
 pub use client::Client;
 pub use pool::Lent;
 pub use reply::Reply;
@@ -46,6 +47,7 @@ pub struct TestServer {
     pub engine: Engine,
     /// Of its engine.
     pub log: Option<Arc<bpfdb_durability::Durability>>,
+    tier: Option<Arc<Tier>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
     test_log: Option<TestLog>,
@@ -72,7 +74,8 @@ impl TestServer {
     pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
         // Before the first server moves this process for a moment.
         cgroup::own();
-        let engine = Engine::create(&crate::log::options(options)).expect("an engine");
+        let options = crate::tier::options(&crate::log::options(options));
+        let engine = Engine::create(&options).expect("an engine");
         let log = TestLog::start(&engine);
         let settings = Settings {
             append_fsync: if crate::log::is_sync() {
@@ -83,7 +86,8 @@ impl TestServer {
             ..settings
         };
         let durability = log.as_ref().map(|log| Arc::clone(&log.durability));
-        let mut server = Self::start_on(engine, durability, settings);
+        let tier = crate::tier::start(&engine);
+        let mut server = Self::start_on(engine, durability, tier, settings);
         server.test_log = log;
         server
     }
@@ -120,7 +124,7 @@ impl TestServer {
         };
         let (log, _) =
             bpfdb_durability::Durability::start(&engine, disk.clone(), options).expect("a log");
-        Self::start_on(engine, Some(Arc::new(log)), settings)
+        Self::start_on(engine, Some(Arc::new(log)), None, settings)
     }
 
     /// Another server on an engine that is there.
@@ -131,16 +135,18 @@ impl TestServer {
             local_clients,
             ..Settings::default()
         };
-        Self::start_on(engine, None, settings)
+        Self::start_on(engine, None, None, settings)
     }
 
     fn start_on(
         engine: Engine,
         log: Option<Arc<bpfdb_durability::Durability>>,
+        tier: Option<Arc<Tier>>,
         settings: Settings,
     ) -> Self {
         let options = Options {
             log: log.clone(),
+            tier: tier.clone(),
             ..at_any_port(settings)
         };
         let (sender, receiver) = mpsc::channel();
@@ -159,6 +165,7 @@ impl TestServer {
             address,
             engine,
             log,
+            tier,
             stopper,
             thread: Some(thread),
             test_log: None,
@@ -203,6 +210,7 @@ impl TestServer {
         if let Some(thread) = self.thread.take() {
             self.stopper.stop();
             thread.join().expect("no panic").expect("a clean stop");
+            self.tier.iter().for_each(|tier| crate::tier::count(tier));
         }
     }
 }

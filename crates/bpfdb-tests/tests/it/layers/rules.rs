@@ -164,7 +164,7 @@ pub(super) const CRATES: &[Crate] = &[
         "flags",
     ]),
     of("bpfdb-tests", &[
-        "lent", "log", "namespace", "random", "settings", "target", "timer", "words", "kernel",
+        "lent", "log", "tier", "namespace", "random", "settings", "target", "timer", "words", "kernel",
         "schedule", "script", "steps", "stress", "files", "interrupt", "noise", "process", "serial",
         "programs", "server", "install",
     ]),
@@ -179,7 +179,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-bench", &[
         "commit", "machine", "objects", "records", "sample", "report", "docs", "plan", "tcp", "run", "kernel", "memory",
-        "hostile", "types", "postgres", "durability", "procedures", "table", "proxy",
+        "hostile", "types", "postgres", "durability", "procedures", "table", "proxy", "tier",
     ]),
 ];
 

@@ -1,0 +1,62 @@
+//! Values that go to files all the time, for tests that work either way: in all of their engines with
+//! `BPFDB_TEST_TIER=on`. Every value that is long enough goes as soon as no transaction has it, and
+//! comes back when it is read twice.
+
+use std::env;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bpfdb::Engine;
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_tier::{Options, Tier};
+
+const VARIABLE: &str = "BPFDB_TEST_TIER";
+/// Names the file that gets a line for each engine of which values went to files: whoever runs a suite
+/// because of cold values looks whether there were some (`scripts/test.sh`).
+const COUNTED: &str = "BPFDB_TEST_LOGS";
+/// Of each file, bytes: small, so that files are full, rewritten and removed within a test.
+const RUN_SIZE: u64 = 256 << 10;
+
+/// Are cold values wanted?
+pub fn is_wanted() -> bool {
+    env::var_os(VARIABLE).is_some()
+}
+
+/// Sessions, and buffers of them, that cold values take of an engine.
+pub fn sessions() -> u32 {
+    2 * u32::from(is_wanted())
+}
+
+/// The options of an engine, with sessions for cold values if these are wanted.
+pub fn options(options: &bpfdb::Options) -> bpfdb::Options {
+    bpfdb::Options {
+        max_sessions: options.max_sessions + sessions(),
+        user_sessions: options.user_sessions + sessions(),
+        ..options.clone()
+    }
+}
+
+/// Has values of this engine go to files in memory; `None` if that is not wanted.
+pub fn start(engine: &Engine) -> Option<Arc<Tier>> {
+    if !is_wanted() {
+        return None;
+    }
+    let options = Options {
+        memory: 0,
+        run_size: RUN_SIZE,
+        rest: Duration::from_millis(20),
+    };
+    let tier = Tier::start(engine, SimulatedDisk::new(1), options).expect("cold values");
+    Some(Arc::new(tier))
+}
+
+/// Notes that values went to files, at the end of an engine's use.
+pub fn count(tier: &Tier) {
+    let path = env::var_os(COUNTED).filter(|_| tier.figures().demotions > 0);
+    if let Some(path) = path {
+        let mut file = File::options().append(true).open(path).expect("the file");
+        file.write_all(b"tier\n").expect("a line");
+    }
+}
