@@ -4,8 +4,13 @@ use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use bpfdb_tests::random::Random;
 use common::{Connection, Served, alone, check, request, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 const VALUE: usize = 1000;
 /// Requests of one message.
@@ -115,6 +120,90 @@ fn four_times_the_memory_is_there_after_a_kill_and_after_recovery() {
     server.stop();
 }
 
+/// What a client knows of the keys: the version whose SET was acknowledged, and one that was sent after it.
+struct Known {
+    acknowledged: Vec<u64>,
+    sent: Vec<u64>,
+}
+
+impl Known {
+    /// Writes keys by chance until the server is gone.
+    fn write_until_killed(&mut self, connection: &mut Connection, random: &mut Random) {
+        loop {
+            let keys = self.sent.len();
+            let numbers: Vec<u64> = (0..AT_ONCE).map(|_| random.below(keys) as u64).collect();
+            let mut text = String::new();
+            let versions: Vec<u64> = numbers
+                .iter()
+                .map(|&number| {
+                    self.sent[number as usize] += 1;
+                    let version = self.sent[number as usize];
+                    text += &request(&["SET", &key(number), &value(number, version)]);
+                    version
+                })
+                .collect();
+            if connection.try_send_text(&text).is_none() {
+                return;
+            }
+            for (number, version) in numbers.into_iter().zip(versions) {
+                let Some(reply) = connection.try_reply() else {
+                    return;
+                };
+                assert_eq!(reply, "+OK", "key {number}");
+                self.acknowledged[number as usize] = version;
+            }
+        }
+    }
+
+    /// Every key has the version that was acknowledged, or a later one that was sent.
+    fn assert_there(&mut self, connection: &mut Connection) {
+        for number in 0..self.sent.len() {
+            let reply = connection.ask(&["GET", &key(number as u64)]);
+            let mut versions = self.acknowledged[number]..=self.sent[number];
+            let found = versions.find(|&version| reply == value(number as u64, version));
+            let found = found.unwrap_or_else(|| panic!("key {number}: {reply:.80}"));
+            (self.acknowledged[number], self.sent[number]) = (found, found);
+        }
+    }
+}
+
+/// While values go to files, come back, are written over, and files are rewritten and removed.
+#[test]
+fn a_kill_at_any_moment_loses_no_value() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    const KEYS: usize = 24_000;
+    let mut random = Random::new(1);
+    let mut server = Served::start_in(&data, 0, &TIER);
+    let port = server.port;
+    let mut connection = Connection::open(port);
+    set_all(&mut connection, KEYS as u64, 1);
+    let mut known = Known {
+        acknowledged: vec![1; KEYS],
+        sent: vec![1; KEYS],
+    };
+    for _ in 0..6 {
+        let process = Pid::from_raw(server.child.id() as i32);
+        let after = Duration::from_millis(200 + random.below(2500) as u64);
+        let killer = thread::spawn(move || {
+            thread::sleep(after);
+            kill(process, Signal::SIGKILL)
+        });
+        known.write_until_killed(&mut connection, &mut random);
+        killer.join().expect("no panic").expect("killed");
+        server.kill();
+        server = Served::start_in(&data, port, &TIER);
+        connection = Connection::open(port);
+        assert!(server.figure("tier", "tier_values") > 0);
+        known.assert_there(&mut connection);
+        assert_eq!(server.figure("tier", "tier_corrupt"), 0);
+        assert_eq!(server.figure("tier", "tier_unavailable"), 0);
+    }
+    drop(connection);
+    server.stop();
+}
+
 #[test]
 fn a_damaged_file_is_an_error_of_its_keys_and_a_new_engine_is_right() {
     alone();
@@ -145,6 +234,9 @@ fn a_damaged_file_is_an_error_of_its_keys_and_a_new_engine_is_right() {
         }
     }
     assert!(damaged > 0);
+    let report = check(&data);
+    assert_eq!(report["fine"], false);
+    assert_ne!(report["tier"]["faults"], serde_json::json!([]));
     let port = server.port;
     drop(connection);
     server.crash();
@@ -193,6 +285,3 @@ fn a_file_that_was_removed_is_an_error_of_its_keys() {
     drop(connection);
     server.crash();
 }
-    let report = check(&data);
-    assert_eq!(report["fine"], false);
-    assert_ne!(report["tier"]["faults"], serde_json::json!([]));
