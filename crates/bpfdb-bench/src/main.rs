@@ -12,6 +12,7 @@
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! table/       tables: chains of reads in the kernel, against reads by a process
 //! proxy/       the proxy before PostgreSQL, beside PgBouncer
+//! tier.rs      more data than memory, beside Redis that evicts
 //! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
@@ -39,6 +40,7 @@ mod run;
 mod sample;
 mod table;
 mod tcp;
+mod tier;
 mod types;
 
 use std::path::PathBuf;
@@ -78,7 +80,7 @@ struct Arguments {
     /// Redis 8, from PyPI]
     #[arg(long)]
     redis: Option<PathBuf>,
-    /// Folder on the disk that is measured, for durability, procedures and tables; what is written there is removed [default: the
+    /// Folder on the disk that is measured, for durability, procedures, tables and tier; what is written there is removed [default: the
     /// folder above that of this program]
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -175,6 +177,7 @@ fn measure(
         Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
         Scenario::Tables => table::measure(plan, arguments.data_dir.as_deref()),
         Scenario::Proxy => proxy::measure(plan),
+        Scenario::Tier => tier::measure(plan, arguments.data_dir.as_deref(), redis),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
             durability::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())

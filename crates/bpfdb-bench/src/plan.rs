@@ -48,6 +48,8 @@ pub(crate) enum Scenario {
     Tables,
     /// The proxy before PostgreSQL, against PgBouncer and clients without a proxy
     Proxy,
+    /// More data than memory, against all in memory, and against Redis, which evicts
+    Tier,
 }
 
 /// A part of the scenario `durability`, with tables of its own.
@@ -128,6 +130,9 @@ pub(crate) struct Plan {
     /// Scale of pgbench, and seconds of each of its runs through a proxy.
     pub(crate) proxy_scale: u32,
     pub(crate) proxy_seconds: u64,
+    /// Keys of which the values are in files, and requests at pipeline 1 and 16.
+    pub(crate) tier_keys: u32,
+    pub(crate) tier_requests: [u32; 2],
 }
 
 /// Sizes of values and records of the scenario `durability`, of which files are made. A round
@@ -172,6 +177,8 @@ impl Plan {
                 writers_time: millis(50),
                 proxy_scale: 1,
                 proxy_seconds: 1,
+                tier_keys: 20_000,
+                tier_requests: [1_000, 4_000],
             };
         }
         Self {
@@ -204,6 +211,8 @@ impl Plan {
             writers_time: millis(2000),
             proxy_scale: 10,
             proxy_seconds: 4,
+            tier_keys: 500_000,
+            tier_requests: [60_000, 240_000],
         }
     }
 

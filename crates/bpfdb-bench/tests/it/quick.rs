@@ -156,6 +156,25 @@ fn tables_are_asked() {
 }
 
 #[test]
+fn values_in_files_are_measured() {
+    let report = report(&["--only", "tier"]);
+    let names = names(&report);
+    // The server need not be built.
+    if names.len() > 1 {
+        assert_eq!(names, ["tier", "tier-latency", "tier-found"]);
+        let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
+        assert_eq!(
+            rows(0).len(),
+            8,
+            "GET and SET, two pipelines, hot keys and all"
+        );
+        let found = |row: usize| rows(2)[row][1].as_str().expect("text");
+        assert_eq!((found(0), found(1)), ("100.0", "100.0"));
+        assert_ne!(rows(2)[1][3], "0", "bytes of files");
+    }
+}
+
+#[test]
 #[ignore = "a minute: make soak"]
 fn soak_procedures_are_measured() {
     let report = report(&["--only", "procedures"]);
