@@ -129,6 +129,22 @@ impl<D: Disk> Demoting<D> {
         self.demoter.promise_memory(promise);
     }
 
+    /// Brings these values back, which transactions have read. Whoever reads one that cannot be read gets the
+    /// error.
+    pub(crate) fn promote(&mut self, keys: &[Vec<u8>]) {
+        for key in keys {
+            let _ = self.demoter.promote(key);
+        }
+    }
+
+    /// Gives back what values that came back to memory have left, so that their files can go.
+    pub(crate) fn dispose(&mut self) -> Result<(), Failed> {
+        if self.demoter.has_retired() {
+            self.epoch = self.demoter.settle()?;
+        }
+        Ok(())
+    }
+
     /// Gives a batch of values to a run, when `excess` of `used` bytes are too many. How many values
     /// went; 0: there was none to be found.
     pub(crate) fn demote(&mut self, excess: u64, used: u64) -> Result<u64, Failed> {

@@ -218,6 +218,7 @@ impl<D: Disk> Work<D> {
             self.memory.load(Ordering::Relaxed),
         );
         self.values.set_full(used >= most);
+        self.demoting.promote(&self.values.take_wanted());
         if Instant::now() >= self.next_tidy {
             self.demoting.tidy()?;
             self.next_tidy = Instant::now() + TIDY;
@@ -240,8 +241,10 @@ impl<D: Disk> Work<D> {
         self.when_quiet()
     }
 
-    /// What is done when there is memory: rewriting, for a part of the time.
+    /// What is done when there is memory: what came back is given back, and runs are rewritten for a part of
+    /// the time.
     fn when_quiet(&mut self) -> Result<Duration, Failed> {
+        self.demoting.dispose()?;
         if !self.demoting.is_rewriting() {
             return Ok(PAUSE);
         }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bpfdb::{ColdPlace, ColdValues, Status};
 use bpfdb_log::Disk;
@@ -14,6 +14,8 @@ use crate::runs::Runs;
 
 /// Keys that were read lately, by their hashes.
 const RECENT: usize = 1 << 14;
+/// Values that wait until they can come back. What else is wanted meanwhile is so when it is read again.
+const WANTED: usize = 256;
 
 /// Reads the runs of an engine.
 pub struct RunValues<D: Disk> {
@@ -24,6 +26,8 @@ pub struct RunValues<D: Disk> {
     recent: Vec<AtomicU32>,
     /// Memory is taken up to its bound.
     is_full: AtomicBool,
+    /// Stored keys of values that transactions have read.
+    wanted: Mutex<Vec<Vec<u8>>>,
 }
 
 impl<D: Disk> fmt::Debug for RunValues<D> {
@@ -40,12 +44,19 @@ impl<D: Disk> RunValues<D> {
             hasher: FxBuildHasher,
             recent: (0..RECENT).map(|_| AtomicU32::new(0)).collect(),
             is_full: AtomicBool::new(false),
+            wanted: Mutex::default(),
         }
     }
 
     /// From now on only what is read twice comes back to memory, or everything that is read.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Those that are to come back now.
+    pub(crate) fn take_wanted(&self) -> Vec<Vec<u8>> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *wanted)
     }
 
     /// Whether the key was read, and another one of its place has not been since; it counts as read now.
@@ -78,5 +89,12 @@ where
 
     fn promoted(&self) {
         Counts::add(&self.counts.promotions, 1);
+    }
+
+    fn wanted(&self, key: &[u8]) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted.len() < WANTED && !wanted.iter().any(|other| other == key) {
+            wanted.push(key.to_vec());
+        }
     }
 }

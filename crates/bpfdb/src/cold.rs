@@ -66,6 +66,10 @@ pub trait ColdValues: fmt::Debug + Send + Sync {
 
     /// It is in memory now.
     fn promoted(&self);
+
+    /// It is admitted, but was read by a transaction, and a swap needs a record that is not locked:
+    /// [`crate::Demoter::promote`] can do it later.
+    fn wanted(&self, key: &[u8]);
 }
 
 /// What versions have in one file of cold values.

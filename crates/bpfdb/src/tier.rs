@@ -117,6 +117,17 @@ impl Demoter {
         Ok(epoch)
     }
 
+    /// Whether there is memory that [`Demoter::settle`] gives back: values that came back to memory have left
+    /// the places of the cold ones.
+    pub fn has_retired(&self) -> bool {
+        let state = self.session.engine().inner.memory.state_pointer();
+        // SAFETY: aligned u64s inside the mapping, which lives as long as the engine.
+        unsafe {
+            (&raw const (*state).retired.value).read_volatile() != 0
+                || (&raw const (*state).retiring.value).read_volatile() != 0
+        }
+    }
+
     /// Whether operators that find no memory are told that there will be some: for as long as values can be
     /// given to files.
     pub fn promise_memory(&self, promise: bool) {
@@ -146,6 +157,15 @@ impl Demoter {
             driver.run(abi::BPFDB_DRIVER_RECLAIM, &[class.into()])?;
         }
         Ok(())
+    }
+
+    /// Reads the value of this stored key, which brings it back to memory if it is cold and
+    /// [`ColdValues::admits`] says so.
+    ///
+    /// # Errors
+    /// Those of reading a value.
+    pub fn promote(&mut self, key: &[u8]) -> Result<(), Status> {
+        self.session.promote_key(key)
     }
 
     /// Makes a value cold, if it still is the one that was read, and no transaction has it locked.

@@ -371,6 +371,41 @@ fn what_is_left_of_a_run_moves_to_another() {
 }
 
 #[test]
+fn values_that_transactions_read_come_back() {
+    let engine = engine();
+    let options = bpfdb_tier::Options {
+        memory: 0,
+        run_size: 4 << 20,
+        ..bpfdb_tier::Options::default()
+    };
+    let tier = Tier::start(&engine, SimulatedDisk::new(6), options).expect("a tier");
+    let mut session = engine.session().expect("a session");
+    const KEYS: u64 = 20;
+    for key in 0..KEYS {
+        session.set(&key_of(key), &value_of(key, 1)).expect("set");
+    }
+    let begun = Instant::now();
+    let in_time = || begun.elapsed() < Duration::from_secs(60);
+    while tier.figures().found.values < KEYS {
+        assert!(in_time(), "{:?}", tier.figures());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // From now on there is memory.
+    tier.set_memory(1 << 30);
+    while tier.figures().found.values > 0 {
+        assert!(in_time(), "{:?}", tier.figures());
+        for key in 0..KEYS {
+            session.begin_read_only().expect("begun");
+            let found = session.get(&key_of(key)).expect("read");
+            session.commit().expect("committed");
+            assert!(found == Some(value_of(key, 1)), "key {key}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(tier.figures().promotions >= KEYS);
+}
+
+#[test]
 fn a_full_disk_leaves_values_in_memory() {
     let engine = engine();
     let disk = SimulatedDisk::new(3);

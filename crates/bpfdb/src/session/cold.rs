@@ -34,14 +34,13 @@ impl Session {
                 };
             }
         };
-        if !self.keeps_cold
-            && !self.in_transaction()
-            && !self.deferred.is_open()
-            && value.len() <= VALUE_MAX
-            && values.admits(&stored, found.len)
-            && self.promote(key, found, &value)
-        {
-            values.promoted();
+        let may_come = !self.keeps_cold && value.len() <= VALUE_MAX;
+        if may_come && values.admits(&stored, found.len) {
+            if self.in_transaction() || self.deferred.is_open() {
+                values.wanted(&stored);
+            } else if self.promote(key, found, &value) {
+                values.promoted();
+            }
         }
         cut(&mut value, range);
         Ok(Some(value))
@@ -73,6 +72,11 @@ impl Session {
         };
         let promoted = self.patiently(false, |session| Ok(session.put_step(&step)));
         matches!(promoted, Ok((Status::Ok, _)))
+    }
+
+    /// See [`crate::Demoter::promote`].
+    pub(crate) fn promote_key(&mut self, key: &[u8]) -> Result<(), Status> {
+        self.typed_entry(key).map(drop)
     }
 
     /// See [`crate::Demoter::demote`].
