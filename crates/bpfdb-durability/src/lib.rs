@@ -23,6 +23,7 @@
 
 mod budget;
 mod checkpoint;
+mod durability;
 mod error;
 mod feed;
 mod home;
@@ -41,8 +42,8 @@ pub use checkpoint::{
     CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase,
     RetentionOptions, RetentionStatus,
 };
+pub use durability::{Durability, Options};
 pub use error::{Error, Result};
 pub use home::{Lack, lack_of_files};
 pub use restore::{RecoveryProgress, Restored};
 pub use shared::{Figures, State};
-pub use writer::{Durability, Options};
