@@ -228,10 +228,10 @@ settings! {
     /// eighths of it
     tier_memory "tier-memory": Size => Size(0), Now;
 
-    /// Seconds between two checkpoints, if anything was written; 0: none for the sake of time
+    /// Seconds between two checkpoints, if anything was written; 0: none because of time
     checkpoint_every "checkpoint-every": u64, 0..=31_536_000 => 3600, Restart;
     /// Bytes of the log after which a checkpoint is made, or as many as the last one has, if
-    /// that is more; 0: none for the sake of the log
+    /// that is more; 0: none because of the log's size
     checkpoint_log_size "checkpoint-log-size": Size => Size::mib(256), Restart;
     /// Seconds of the past to which `bpfdb recover` can go back: for so long the log before a
     /// checkpoint is retained; 0: it goes with the checkpoint
