@@ -238,7 +238,8 @@ fn documented() -> Vec<(String, Option<(String, String)>)> {
 fn every_documented_metric_is_served() {
     let server = start(&SimulatedDisk::new(5));
     let mut client = server.client();
-    client.say("SET a 1");
+    // In a slot, so that there is a size class.
+    client.say(&format!("SET a {}", "x".repeat(100)));
     let metrics = page(metrics_address(&mut client));
     let rows = documented();
     assert!(rows.len() > 90, "{}", rows.len());
