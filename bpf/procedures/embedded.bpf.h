@@ -20,7 +20,7 @@
  *     and entering, another one may store there, and they may end in any order. Then one of them
  *     enters with the number of the other's frame, or with an old one. So a frame that is READY
  *     names the task that made it so, and it is not run for another task: a program that finds such
- * a     frame leaves it alone. Before and after a call it names none, so that no task ever finds
+ *     a frame leaves it alone. Before and after a call it names none, so that no task ever finds
  *     itself in a frame that another one is about to make READY. Its caller sees that its own frame was not entered, and tries
  *     again.
  *  4. A frame is entered once: READY becomes RUNNING by one compare-and-swap. Whatever the

@@ -75,8 +75,8 @@ static __always_inline bool ring_read(u32 chain, u64 offset, u32 bytes, u64 user
 	return true;
 }
 
-/* Wakes the thread that waits for the chain. If there is no room, the process finds out by itself.
- * */
+/* Wakes the thread that waits for the chain. If there is no room, the process finds out by
+ * itself. */
 static __always_inline void ring_wake(u32 chain)
 {
 	u64 *place = ring_place();

@@ -13,7 +13,7 @@
  * Invariants
  *  1. A far lock is in its list before a version is pending under it, and stays there until
  *     the list of locks is given up. So an operator that finds a record PENDING under a far lock
- * finds     the lock, unless the record's header has changed since.
+ *     finds the lock, unless the record's header has changed since.
  *  2. In each list the numbers descend. A reader of another session's lists may find memory
  *     that has been given up: it stops where a number does not descend, and takes a lock for
  *     the record's only if all of the key's identity is equal. Then it looks at the header.
