@@ -1,6 +1,6 @@
 //! redis-py's lock: `examples/procedures/lock.lua`.
 //!
-//! What a lock is for: a client reads a counter, and writes it back with one more. If ever two
+//! The purpose of a lock: a client reads a counter, and writes it back with one more. If ever two
 //! clients are between that, one of the increments is lost.
 
 use std::thread;
@@ -83,7 +83,7 @@ impl Owner {
             // It is another client's.
             let token = self.token.clone();
             if random.below(10) == 0 && self.call("lock_release", &[&lock_name, &token])? {
-                anyhow::bail!("somebody else's lock was released");
+                anyhow::bail!("another client's lock was released");
             }
             thread::sleep(PAUSE);
         }

@@ -1,4 +1,4 @@
-//! What a server of bpfdb says of its procedures.
+//! The reply of PROCEDURES: how calls were run.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -202,7 +202,7 @@ impl Voter {
                 ensure!(record.starts_with(state(area)), "{phone}: {record}");
             }
         }
-        ensure!(records.is_empty(), "votes that nobody cast: {records:?}");
+        ensure!(records.is_empty(), "votes that were not cast: {records:?}");
         Ok(())
     }
 }

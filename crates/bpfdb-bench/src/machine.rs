@@ -1,4 +1,4 @@
-//! What the benchmarks run on.
+//! The machine: processor, kernel, versions.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};

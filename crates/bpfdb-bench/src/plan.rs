@@ -1,4 +1,4 @@
-//! What is measured, how large, for how long.
+//! The plan of a run: sizes, durations, rounds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the records are: keys of 16 bytes that look random, values that begin
+//! The records: keys of 16 bytes that look random, values that begin
 //! with their key, so that a read can be checked.
 
 use bpfdb::{Engine, Operation, Session};

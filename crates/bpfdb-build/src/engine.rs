@@ -1,4 +1,4 @@
-//! What the crate `bpfdb` is built of: its objects, and Rust that is generated from its headers.
+//! Inputs of the crate `bpfdb`: its objects, and Rust that is generated from its headers.
 
 use std::env;
 

@@ -1,4 +1,4 @@
-//! What ends a long command early.
+//! Signals that end a long command early.
 
 use bpfdb_copies::Error;
 use nix::sys::signal::{SigSet, Signal};

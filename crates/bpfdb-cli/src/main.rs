@@ -53,7 +53,7 @@ enum Command {
     Stats(stats::Arguments),
     /// Show which sessions hold a lock on a key
     Locks(locks::Arguments),
-    /// Show functions and scripts: who runs them, how often, and why not the kernel
+    /// Show functions and scripts: where they run, how often, and why not in the kernel
     Procedures(procedures::Arguments),
     /// Copy all data, as it is at one moment, to a file
     Dump(dump::Arguments),

@@ -135,7 +135,7 @@ fn left_out(contents: &Contents) -> String {
     }
     if contents.reserved > 0 {
         let count = contents.reserved;
-        let _ = writeln!(text, "left out: {count} keys with names of bpfdb itself");
+        let _ = writeln!(text, "left out: {count} keys with reserved names");
     }
     if contents.other_databases > 0 {
         let count = contents.other_databases;

@@ -1,4 +1,4 @@
-//! What a copy says at its beginning.
+//! The header of a copy.
 
 /// Of which moment it is, and how much about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What bpfdb has a place for.
+//! Limits of what bpfdb can store.
 
 /// Longest key, bytes; the shortest has one.
 pub(crate) const KEY_MAX: usize = bpfdb::abi::BPFDB_KEY_MAX as usize;

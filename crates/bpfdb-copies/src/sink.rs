@@ -1,4 +1,4 @@
-//! What every reader gives and every writer takes: keys, each followed by its value in parts.
+//! The interface between readers and writers: keys, each followed by its value in parts.
 
 use std::collections::BTreeMap;
 

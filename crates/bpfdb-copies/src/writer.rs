@@ -1,4 +1,4 @@
-//! What all forms have in common that are written.
+//! Code that the writers of all forms share.
 
 use crate::error::Result;
 use crate::sink::Sink;

@@ -1,4 +1,4 @@
-//! What the thread that writes the log and all other threads share.
+//! State that the thread that writes the log and all other threads share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

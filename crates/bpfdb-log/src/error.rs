@@ -1,4 +1,4 @@
-//! What can go wrong with a log.
+//! Errors of a log.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a command replied, as a value of Lua.
+//! Replies of commands as values of Lua.
 //!
 //! Each part becomes a value at once: so all of it counts as the memory of the script, and no other client
 //! waits for a long one.

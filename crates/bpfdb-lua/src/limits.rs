@@ -1,4 +1,4 @@
-//! What a call may take.
+//! Limits of a call.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What clients did and saw in a parallel run, for [`check`](crate::check).
+//! Histories: operations and results of clients in a parallel run, for [`check`](crate::check).
 //!
 //! Every write of a history writes an element that no other write does, so a
 //! read shows whose write it saw. There are two workloads:

@@ -1,4 +1,4 @@
-//! What of HTTP a scraper needs: the head of a request, and a response.
+//! The part of HTTP that a scraper needs: the head of a request, and a response.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

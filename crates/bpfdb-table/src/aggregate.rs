@@ -1,4 +1,4 @@
-//! What is computed of a range.
+//! Aggregates of a range.
 
 /// Of the entries of a range, and of a field of theirs if one was named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What interrupts programs: traffic, whose softirqs run on whatever processor
+//! Interrupts of programs: traffic, whose softirqs run on whatever processor
 //! they meet, in the middle of whatever runs there.
 
 use std::net::UdpSocket;

@@ -1,4 +1,4 @@
-//! What the environment says about a run.
+//! Settings of a run from the environment.
 
 use std::env;
 use std::time::SystemTime;

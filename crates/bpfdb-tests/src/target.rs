@@ -1,4 +1,4 @@
-//! What the tests run on.
+//! The target of the tests.
 
 use std::sync::{Arc, Mutex};
 

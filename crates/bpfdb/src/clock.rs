@@ -1,4 +1,4 @@
-//! What a process knows of the clock of the programs; `time.rs` says how it is kept right.
+//! A process's view of the clock of the programs; `time.rs` says how it is kept right.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What can go wrong around the engine. What an operator says is a [`Status`].
+//! Errors around the engine. The outcome of an operator is a [`Status`].
 
 use std::io;
 use std::path::PathBuf;

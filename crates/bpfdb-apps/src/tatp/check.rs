@@ -1,4 +1,4 @@
-//! What must be there at the end. A column that clients have written holds what one of them wrote
+//! The check of the data at the end. A column that clients have written holds what one of them wrote
 //! last; every other one is as it was.
 
 use std::collections::BTreeMap;

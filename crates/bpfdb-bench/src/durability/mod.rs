@@ -1,4 +1,4 @@
-//! What durability costs, and what it gives: the log inside the kernel and through the server,
+//! Costs and gains of durability: the log inside the kernel and through the server,
 //! replies that wait for the disk, checkpoints, recovery.
 //!
 //! ```text

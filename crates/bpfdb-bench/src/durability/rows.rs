@@ -1,4 +1,4 @@
-//! What all tables of loads have in common.
+//! Columns that all tables of loads have.
 
 use std::collections::BTreeMap;
 use std::thread;

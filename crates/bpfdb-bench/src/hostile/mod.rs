@@ -1,4 +1,4 @@
-//! What others wait for while the server is attacked, and how much memory that takes.
+//! Latency of other clients while the server is attacked, and the memory that an attack takes.
 //!
 //! ```text
 //! attacks.rs      the list of attacks

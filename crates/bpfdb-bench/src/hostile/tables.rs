@@ -1,4 +1,4 @@
-//! What was measured, as tables.
+//! Tables of the measured values.
 
 use super::bystander::{RATE, Waits};
 use super::{Outcome, attacks::ATTACKS};

@@ -1,4 +1,4 @@
-//! What pgbench says: its summary, and a line for each transaction in its log.
+//! Output of pgbench: its summary, and a line for each transaction in its log.
 
 use std::fs;
 use std::path::Path;

@@ -65,7 +65,7 @@ impl<'a> Uring<'a> {
                 .collect();
             for (place, result) in completed {
                 ensure!(result == 512, "a read gave {result}");
-                let mut running = places[place].take().context("nobody runs here")?;
+                let mut running = places[place].take().context("no request runs here")?;
                 let step = running.walk.step(&self.blocks[place].0)?;
                 if let Step::Found(value) = step {
                     values[running.index] = value.map(<[u8]>::to_vec);

@@ -1,4 +1,4 @@
-//! What was measured, as tables.
+//! Tables of the measured values.
 
 use super::Results;
 use super::load::Load;

@@ -1,4 +1,4 @@
-//! What is asked for, and how many times the rate of the better Redis is wanted.
+//! The requests, and how many times the rate of the better Redis is wanted.
 
 use bpfdb_apps::pattern::Pattern;
 use bpfdb_apps::random::Random;

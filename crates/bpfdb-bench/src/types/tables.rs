@@ -1,4 +1,4 @@
-//! What was measured, as tables. The first server is bpfdb, all others are Redis.
+//! Tables of the measured values. The first server is bpfdb, all others are Redis.
 
 use super::erase::Erased;
 use super::hand_over::HandOvers;

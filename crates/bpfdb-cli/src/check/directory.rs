@@ -21,7 +21,9 @@ pub(super) fn section(dir: &Path) -> Result<Section> {
     let free = space.blocks_available() as u64 * space.fragment_size() as u64;
 
     let mut text = format!("{shown}\n");
-    let owned = owner.map_or("nobody".into(), |owner| format!("process {}", owner.pid));
+    let owned = owner.map_or("no process".into(), |owner| {
+        format!("process {}", owner.pid)
+    });
     line(&mut text, "owner", &owned);
     line(&mut text, "free space", &Size(free).to_string());
     let is_exposed = mode & 0o077 != 0;

@@ -247,7 +247,7 @@ fn about_end(text: &mut String, report: &Report) {
     line(text, "end", &what);
     if end.torn_bytes > 0 {
         let what = format!(
-            "{} bytes behind the end: a crash tore them, or they are being written; nobody was told that they are durable",
+            "{} bytes behind the end: a crash tore them, or they are being written; no reply has said that they are durable",
             end.torn_bytes
         );
         line(text, "torn", &what);

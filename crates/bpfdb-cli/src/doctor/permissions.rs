@@ -1,4 +1,4 @@
-//! What this process may do.
+//! Rights of this process.
 
 use std::fs;
 

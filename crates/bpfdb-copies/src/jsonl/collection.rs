@@ -1,4 +1,4 @@
-//! What a line has of a collection: its entries, as text or in base64.
+//! A collection in a line: its entries, as text or in base64.
 
 use std::borrow::Cow;
 

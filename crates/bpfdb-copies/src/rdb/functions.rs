@@ -1,4 +1,4 @@
-//! What FUNCTION DUMP gives and FUNCTION RESTORE takes: all libraries, as they stand in a file,
+//! The payload of FUNCTION DUMP and FUNCTION RESTORE: all libraries, as they stand in a file,
 //!
 //! ```text
 //! (0xf5 | text of a library, a string)… | version, 2 bytes | CRC-64, 8 bytes

@@ -1,4 +1,4 @@
-//! What DUMP gives and RESTORE takes: one value, as it stands in a file,
+//! The payload of DUMP and RESTORE: one value, as it stands in a file,
 //!
 //! ```text
 //! type (0: string) | string, or what a file has of a collection | version, 2 bytes | CRC-64, 8 bytes

@@ -1,4 +1,4 @@
-//! What of the log is retained besides what a start needs, for recovery to an earlier time, and for
+//! Rules for what is retained of the log besides what a start needs, for recovery to an earlier time, and for
 //! how long. Pure bookkeeping: `retain.rs` does what is decided here.
 //!
 //! # Rules

@@ -1,4 +1,4 @@
-//! What the thread of checkpoints, the writer of the log and all other threads share.
+//! State that the thread of checkpoints, the writer of the log and all other threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

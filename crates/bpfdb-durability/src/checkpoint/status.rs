@@ -1,4 +1,4 @@
-//! What is said of checkpoints, and when one is due.
+//! The status of checkpoints, and when one is due.
 
 use std::time::{Duration, SystemTime};
 

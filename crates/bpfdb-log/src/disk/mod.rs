@@ -1,4 +1,4 @@
-//! What the log needs of a disk.
+//! The interface to a disk, as the log needs it.
 //!
 //! Names are relative to the data directory, whose folder `log` exists. Two kinds of disks are
 //! there: [`crate::Directory`], and with the feature `simulation` one in memory that loses power

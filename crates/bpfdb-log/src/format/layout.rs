@@ -1,4 +1,4 @@
-//! What all structures of the log share: blocks, little-endian fields, checksums.
+//! Parts of all structures of the log: blocks, little-endian fields, checksums.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What recovery gives: commits, and the places of their large values.
+//! Results of recovery: commits, and the places of their large values.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What stands behind a place in a log that is to be cut there, as far as it can be read.
+//! Contents of a log behind a place in a log that is to be cut there, as far as it can be read.
 //!
 //! Nothing holds these batches together: one of them is damaged, or the file that had one is gone.
 //! So each is looked for at every block, and is *readable* if its checksum is right, seeded with

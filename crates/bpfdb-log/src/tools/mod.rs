@@ -1,4 +1,4 @@
-//! What an operator does with a log that no process writes: check, copy, cut it, and make its
+//! Tools for a log that no process writes: check, copy, cut it, and make its
 //! control file anew.
 
 pub(crate) mod check;

@@ -1,4 +1,4 @@
-//! What calls have replied, as the kernel wrote it (`struct bpfdb_call_reply`).
+//! Replies of calls, as the kernel wrote them (`struct bpfdb_call_reply`).
 
 use bpfdb::abi;
 

@@ -53,7 +53,7 @@ fn early_end(block: &Block) -> Option<Unsupported> {
     block.iter().find_map(|statement| match &statement.kind {
         StatementKind::Return(_) => Some(Unsupported::new(
             statement.line,
-            "a library that returns registers nobody knows what",
+            "a library that returns registers functions that are not known",
         )),
         StatementKind::Unsupported(reason) => Some(Unsupported::new(statement.line, reason)),
         StatementKind::Do(block)

@@ -1,4 +1,4 @@
-//! What arguments mean, and Redis's words for those that mean nothing.
+//! Arguments of commands as numbers, and Redis's words for those that mean nothing.
 
 use super::Failure;
 use crate::values::integer;

@@ -1,4 +1,4 @@
-//! What a command is given, and why it may have no reply of its own.
+//! The context of a command: server, session, connection, replies.
 
 use std::time::{Duration, Instant};
 

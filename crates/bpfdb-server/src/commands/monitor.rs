@@ -1,4 +1,4 @@
-//! What clients that have said MONITOR are shown of a request:
+//! The line that clients in MONITOR get for a request:
 //! `1700000000.123456 [0 127.0.0.1:50000] "SET" "a" "1"`: when, database, address.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What SCAN, HSCAN, SSCAN and ZSCAN have in common, and how collections are listed in pieces.
+//! Code that SCAN, HSCAN, SSCAN and ZSCAN share, and how collections are listed in pieces.
 //!
 //! A collection of up to [`WHOLE`] elements is listed at once, whatever the cursor is, and the next cursor
 //! is 0. A larger one is listed in the order of a hash of its elements, and a cursor is the least hash that

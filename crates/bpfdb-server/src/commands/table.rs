@@ -60,7 +60,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Refuses keys that are of bpfdb itself.
+    /// Refuses keys that are reserved for bpfdb.
     pub(crate) fn check_keys(self, words: &[Vec<u8>]) -> Result<(), Failure> {
         for keys in self.command.keys.iter().filter(|keys| !keys.are_none()) {
             for at in keys.positions(words) {
@@ -71,10 +71,10 @@ impl Call {
     }
 }
 
-/// Refuses a key that is of bpfdb itself.
+/// Refuses a key that is reserved for bpfdb.
 pub(super) fn refuse_reserved(key: &[u8]) -> Result<(), Failure> {
     if bpfdb::is_reserved(key) {
-        return Err("ERR keys that begin with \\0bpfdb\\0 are of bpfdb itself".into());
+        return Err("ERR keys that begin with \\0bpfdb\\0 are reserved for bpfdb".into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is known about a connection, and shown by CLIENT LIST: what it has said about
+//! Facts about a connection, which CLIENT LIST shows: what it has said about
 //! itself, and what was under way when it was looked at last.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a connection has subscribed to, and the messages that it has for others and for itself.
+//! Subscriptions of a connection, and the messages that it has for others and for itself.
 
 use bpfdb::Change;
 

@@ -1,4 +1,4 @@
-//! What `maxmemory-policy` says: which records may go, and which first.
+//! The meaning of `maxmemory-policy`: which records may go, and which first.
 
 use bpfdb::{Access, Tracking, Victim};
 

@@ -290,7 +290,7 @@ impl Instance {
     /// daemon lets wait what must.
     ///
     /// # Errors
-    /// The kernel cannot be told: nobody pauses.
+    /// The kernel's flag cannot be set: no client pauses.
     pub(crate) fn pause(&mut self, length: Duration, all: bool) -> Result<()> {
         self.kernel_flags.pass_everything(true)?;
         self.pause.begin(Instant::now(), length, all);

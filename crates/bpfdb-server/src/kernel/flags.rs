@@ -1,4 +1,4 @@
-//! What the daemon sets for the programs, for all connections.
+//! Flags that the daemon sets for the programs, for all connections.
 
 use std::cell::Cell;
 
@@ -55,7 +55,7 @@ impl KernelFlags {
             word.copy_from_slice(&u32::from(says.get()).to_ne_bytes());
         }
         let written = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
-        written.map_err(bpf("tell the kernel who answers"))
+        written.map_err(bpf("set which side answers"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a script returns, to its client.
+//! A script's result as a reply to its client.
 
 use bpfdb_lua::{Reply, text_of_double};
 

@@ -1,4 +1,4 @@
-//! What a server has before its engine runs.
+//! The part of a server that is loaded before its engine runs.
 
 use std::net::{SocketAddr, TcpListener};
 

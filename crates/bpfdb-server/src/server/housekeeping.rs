@@ -1,4 +1,4 @@
-//! What is looked at once a second, and the bounds on memory: clients that are idle, that
+//! Work that is done once a second, and the bounds on memory: clients that are idle, that
 //! do not read their replies, that make the daemon keep most.
 
 use std::time::{Duration, Instant};

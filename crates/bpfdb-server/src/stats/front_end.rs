@@ -1,4 +1,4 @@
-//! What the programs of the network count, as figures: with those of the engine they are what
+//! Counters of the network's programs, as figures: with those of the engine they are what
 //! `bpfdb stats` prints and what a metrics endpoint exports.
 
 use bpfdb::commands::{KERNEL_COMMANDS, KernelCommand};

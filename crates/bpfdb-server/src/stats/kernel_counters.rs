@@ -1,4 +1,4 @@
-//! What the kernel counted since a moment: since the server began, or since
+//! The kernel's counters since a moment: since the server began, or since
 //! CONFIG RESETSTAT. The kernel's counters themselves are never reset; they are as
 //! old as the engine.
 

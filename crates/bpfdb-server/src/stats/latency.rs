@@ -1,4 +1,4 @@
-//! What was slow: LATENCY. As in Redis an event has one sample for each second
+//! Slow events: LATENCY. As in Redis an event has one sample for each second
 //! in which it was slow, and 160 samples.
 
 use std::collections::{BTreeMap, VecDeque};

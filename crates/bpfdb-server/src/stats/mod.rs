@@ -1,4 +1,4 @@
-//! What the server counts and measures, and how it is read: by INFO, SLOWLOG and LATENCY,
+//! Counters and measurements of the server, and how it is read: by INFO, SLOWLOG and LATENCY,
 //! and by Prometheus.
 
 pub(crate) mod front_end;

@@ -1,4 +1,4 @@
-//! What the daemon counts. Its thread is the only one that writes. INFO and the metrics endpoint
+//! Counters of the daemon. Its thread is the only one that writes. INFO and the metrics endpoint
 //! read from any thread, without a lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What the bytes of a value mean: numbers as Redis writes them, patterns, and the form of
+//! Meanings of the bytes of a value: numbers as Redis writes them, patterns, and the form of
 //! DUMP. Nothing here knows a connection or the engine.
 
 pub(crate) mod glob;

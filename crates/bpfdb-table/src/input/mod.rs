@@ -1,4 +1,4 @@
-//! What a table is made of.
+//! Inputs of a table.
 //!
 //! | module | |
 //! |---|---|

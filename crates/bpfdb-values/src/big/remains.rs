@@ -1,4 +1,4 @@
-//! What is left of a collection whose head is gone: pages are removed a few at a time, in an order in which
+//! Remains of a collection whose head is gone: pages are removed a few at a time, in an order in which
 //! the rest is found again (invariant 4 of [`crate::big`]).
 
 use super::page::{PageKey, Pages, Place};

@@ -1,4 +1,4 @@
-//! What commands have done to keys, in its order, for a program that reports it.
+//! Changes of keys by commands, in order, for a program that reports it.
 
 use super::Session;
 use crate::{Status, abi};

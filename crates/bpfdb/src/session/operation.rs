@@ -1,4 +1,4 @@
-//! What a session is asked to do, and where that lies in its buffer.
+//! Operations of a session, and where they lie in its buffer.
 
 use super::HEADER;
 use crate::{ValueType, abi};

@@ -1,4 +1,4 @@
-//! What several commands read, in one call.
+//! Reads of several commands, in one call.
 //!
 //! ```text
 //!  prefetch           BEGIN read-only, GET, GET, …, COMMIT      one call

@@ -1,4 +1,4 @@
-//! What a session remembers that never waits.
+//! Requests for room, which a session that never waits remembers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What COMMIT and ROLLBACK of a transaction with many locks leave to be done.
+//! Work that COMMIT and ROLLBACK of a transaction with many locks leave to be done.
 //!
 //! The transaction is decided, and others see it so. But one operator releases
 //! `BPFDB_LOCKS_STEP` locks, so the rest of them is released in steps:

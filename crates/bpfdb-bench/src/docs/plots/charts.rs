@@ -1,4 +1,4 @@
-//! What the plots show: groups of bars, taken from tables.
+//! Contents of the plots: groups of bars, taken from tables.
 
 use anyhow::{Context, Result, ensure};
 

@@ -1,4 +1,4 @@
-//! What was measured.
+//! Measured values.
 
 use std::collections::BTreeMap;
 

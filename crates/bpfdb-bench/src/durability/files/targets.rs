@@ -1,4 +1,4 @@
-//! What is promised of checkpoints and recovery.
+//! Targets of checkpoints and recovery.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! What pgbench executes: the calls of the applications, in their mixes. A mix is the weights of
+//! Scripts for pgbench: the calls of the applications, in their mixes. A mix is the weights of
 //! its scripts.
 
 use anyhow::{Result, ensure};

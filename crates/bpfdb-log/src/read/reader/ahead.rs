@@ -1,4 +1,4 @@
-//! What of a growing log is durable by now, for a reader that follows its writer.
+//! The part of a growing log that is durable by now, for a reader that follows its writer.
 //!
 //! # Rules
 //!

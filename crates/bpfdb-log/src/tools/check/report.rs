@@ -1,4 +1,4 @@
-//! What the check says.
+//! The report of a check.
 
 use crate::error::Corrupt;
 use crate::format::batch::BatchHeader;

@@ -1,4 +1,4 @@
-//! What the variables of a text stand for, at one place of it.
+//! Bindings of the variables of a text, at one place of it.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What Lua makes of operators between literals when it reads a text (`constfolding` of lcode.c in
+//! Folding: what Lua makes of operators between literals when it reads a text (`constfolding` of lcode.c in
 //! Lua 5.1).
 //!
 //! That matters for one thing. Lua keeps every constant of a function once, and takes 0 and -0 for

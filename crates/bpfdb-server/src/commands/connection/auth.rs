@@ -5,7 +5,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "auth",
-    summary: "Says who the client is, with a password",
+    summary: "Authenticates the client with a password",
     since: "1.0.0",
     group: Group::Connection,
     complexity: "O(1)",

@@ -1,4 +1,4 @@
-//! What a request calls: a script by its text or its name, a function of the libraries.
+//! Looks up what a request calls: a script by its text or its name, a function of the libraries.
 
 use std::rc::Rc;
 

@@ -6,7 +6,7 @@ use crate::scripting::procedures::Shown;
 
 pub(crate) static COMMAND: Command = Command {
     name: "procedures",
-    summary: "Shows functions and scripts: who runs them, how often, and why not the kernel",
+    summary: "Shows functions and scripts: where they run, how often, and why not in the kernel",
     since: "0.1.0",
     group: Group::Scripting,
     complexity: "O(procedures)",

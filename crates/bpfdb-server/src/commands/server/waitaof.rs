@@ -26,7 +26,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::NoScript],
     categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:agg_min"],
-    differences: "There are no replicas: the second number is 0, and nobody waits for it.",
+    differences: "There are no replicas: the second number is 0, and it is not waited for.",
     run,
     ..Command::BASE
 };

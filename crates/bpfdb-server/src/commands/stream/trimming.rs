@@ -1,4 +1,4 @@
-//! What XADD and XTRIM say of the entries that go.
+//! Options of XADD and XTRIM for the entries that go.
 
 use bpfdb_values::stream::block::ENTRIES;
 use bpfdb_values::stream::{Keep, Trim};

@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[mode{READ, ONLY}]",
     flags: &[Flag::NoScript, Flag::Fast, Flag::NoMulti],
     categories: &[Category::Transaction],
-    differences: "Redis has no such command. From here on a read locks its key against writers and a write against everybody, until COMMIT or ROLLBACK; who meets a lock is told CONFLICT ([conflicts.md](conflicts.md)). BEGIN READ ONLY reads one snapshot and locks nothing. After a transaction that was idle for longer than transaction-timeout, BEGIN begins another one.",
+    differences: "Redis has no such command. From here on a read locks its key against writers and a write against all other clients, until COMMIT or ROLLBACK; a client that meets a lock gets CONFLICT ([conflicts.md](conflicts.md)). BEGIN READ ONLY reads one snapshot and locks nothing. After a transaction that was idle for longer than transaction-timeout, BEGIN begins another one.",
     run,
     ..Command::BASE
 };

@@ -1,4 +1,4 @@
-//! What a connection has queued since MULTI, and what it watches.
+//! MULTI of a connection: queued commands and watched keys.
 
 use bpfdb::{Database, WatchToken};
 

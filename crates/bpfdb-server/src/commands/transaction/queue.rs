@@ -1,4 +1,4 @@
-//! What waits for EXEC.
+//! The queue of commands that wait for EXEC.
 //!
 //! Its memory is bounded twice: for one connection, so that a transaction which
 //! could not be executed is refused early, and for all of them together.

@@ -26,7 +26,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Transaction],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly]).last(-1)],
-    differences: "Refused inside BEGIN. For an absent key, EXEC may reply nil although nobody wrote it: with a probability of 1 in 65,536 for each other key that is deleted or expires meanwhile. SET of an absent key with a time that is over changes nothing, so EXEC goes on.",
+    differences: "Refused inside BEGIN. For an absent key, EXEC may reply nil although it was not written: with a probability of 1 in 65,536 for each other key that is deleted or expires meanwhile. SET of an absent key with a time that is over changes nothing, so EXEC goes on.",
     queued: false,
     misses: Misses::None,
     run,

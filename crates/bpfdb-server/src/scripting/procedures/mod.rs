@@ -62,7 +62,7 @@ use crate::error::Result;
 use crate::io::bell::Bell;
 use crate::kernel::procedures::{Counters, KernelProcedures};
 
-const NO_ROOM: &str = "there are as many procedures as may be";
+const NO_ROOM: &str = "the limit of procedures in the kernel is reached";
 
 /// What has become of a text.
 #[derive(Debug)]

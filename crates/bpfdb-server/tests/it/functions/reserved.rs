@@ -80,7 +80,7 @@ fn every_path_refuses_reserved_keys() {
                     client.say(way);
                 }
                 let reply = show(&client.ask(&words));
-                let refused = reply.starts_with("-") && reply.contains("of bpfdb itself");
+                let refused = reply.starts_with("-") && reply.contains("reserved for bpfdb");
                 assert!(refused, "{way} {request:?}: {reply}");
                 client.say("rollback");
                 if way == "multi" {
@@ -91,7 +91,7 @@ fn every_path_refuses_reserved_keys() {
         let pipeline = super::common::request(&[b"GET", key]).repeat(5);
         client.send(&pipeline);
         for _ in 0..5 {
-            assert!(show(&client.reply()).contains("of bpfdb itself"));
+            assert!(show(&client.reply()).contains("reserved for bpfdb"));
         }
     }
     assert_eq!(client.say("fcall lib 0"), ":1\r\n");

@@ -391,7 +391,7 @@ fn keys_of_bpfdb_itself_are_refused_to_compiled_bodies() {
         let reply = reply.expect("it was called");
         let told = reply.to_string();
         assert!(
-            reply.is_error() && told.contains("of bpfdb itself"),
+            reply.is_error() && told.contains("reserved for bpfdb"),
             "{name}: {told}"
         );
         // Of pcall the body went on.

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[mode(SYNC|ASYNC|DEFAULT)]",
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
-    differences: "Redis has no such command. SYNC: this connection is told of nothing that is not durable, be it its own write, somebody else's value, or that there is none. ASYNC: replies come at once. DEFAULT: as the setting appendfsync says. Without a mode: replies with the one that holds now.",
+    differences: "Redis has no such command. SYNC: replies on this connection expose nothing that is not durable, be it its own write, another client's value, or that there is none. ASYNC: replies come at once. DEFAULT: as the setting appendfsync says. Without a mode: replies with the one that holds now.",
     run,
     ..Command::BASE
 };

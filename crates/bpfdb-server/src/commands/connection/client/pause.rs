@@ -43,7 +43,7 @@ fn pause(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     };
     let length = Duration::from_millis(milliseconds);
     let paused = context.instance.pause(length, all);
-    paused.map_err(|error| format!("ERR nobody pauses: {error}"))?;
+    paused.map_err(|error| format!("ERR clients cannot be paused: {error}"))?;
     context.replies.ok();
     Ok(())
 }

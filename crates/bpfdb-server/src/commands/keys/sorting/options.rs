@@ -1,4 +1,4 @@
-//! What the arguments of SORT say.
+//! The arguments of SORT.
 
 use std::ops::Range;
 

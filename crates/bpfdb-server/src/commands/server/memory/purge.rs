@@ -9,7 +9,7 @@ const PERIOD: Duration = Duration::from_millis(2);
 
 pub(crate) static COMMAND: Command = Command {
     name: "memory|purge",
-    summary: "Collects what nobody needs any more",
+    summary: "Collects what is not needed any more",
     since: "4.0.0",
     group: Group::Server,
     complexity: "O(pages)",
