@@ -213,8 +213,18 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 	slot = owner - 1;
 	client = client_at(slot);
 	server->unread = 0;
-	if (!owner || owner == BPFDB_PROXY_PROCESS || !word_serves(LOAD(client->word), s))
+	if (!owner || owner == BPFDB_PROXY_PROCESS)
 		return pass(m, &server->end);
+	w = LOAD(client->word);
+	if (!word_serves(w, s))
+		return pass(m, &server->end);
+	if (unlikely(!word_due(w))) {
+		/* Said without being asked. What the process has sent its client may not be read yet, and would be
+		 * overtaken. */
+		COUNT_PG(slow_order);
+		FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
+		return pass(m, &server->end);
+	}
 	if (client->unread > UNREAD_LOOK && unread_of(LOAD(client->socket)) > UNREAD_MAX) {
 		/* It does not read: through the process it holds up its server. */
 		COUNT_PG(slow_unread);

@@ -40,7 +40,8 @@
  * 4. Bytes keep their order. A client's queue is read before what came by TCP. So a client is
  *    served here only if nothing of it is under way through TCP (is_quiet): all that it has given to TCP
  *    has been received by the process, and all that the process has sent it was read. Both are
- *    comparisons of counters, so it comes back by itself, whichever side took SLOW away.
+ *    comparisons of counters, so it comes back by itself, whichever side took SLOW away. For the same reason a
+ *    server's bytes are brought to its client only while replies are due to requests of that kind.
  * 5. What a session keeps beyond its transaction pins its server: the tags of replies say so
  *    (server_tag). What a tag does not show the process judges by the text: such queries are SLOW.
  * 6. A word that is SLOW is the process's; programs only set SLOW. If the client is gone, the

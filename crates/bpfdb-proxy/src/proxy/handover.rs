@@ -55,7 +55,8 @@ impl Proxy {
         }
     }
 
-    /// Gives a client to the kernel, if nothing of it is under way here.
+    /// Gives a client to the kernel, if it has asked for nothing that is not answered. The answer may be still to be
+    /// sent: a client that gets it before its word has been changed sends its next request this way, and so on.
     pub(super) fn hand_back(&mut self, id: Id) {
         if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
             // It has not used it after all: a part of a header, or of a message, asks for nothing.
@@ -70,7 +71,7 @@ impl Proxy {
         let Some(slot) = client.slot.filter(|_| !client.is_away) else {
             return;
         };
-        let is_done = client.is_between() && client.input.is_empty() && client.output.is_empty();
+        let is_done = client.is_between() && client.input.is_empty();
         // Its names are ours: the next of its messages would come back.
         if !is_done || client.waits.is_some() || client.names.len() > 0 {
             return;
@@ -120,9 +121,11 @@ impl Proxy {
         };
         let is_pinned = client.pinned || client.mode == PoolMode::Session;
         let shared = kernel.shared.client(slot);
+        // The programs wait until the client has read what is still to be sent.
+        let sent = client.sent + client.output.len() as u64;
         // SAFETY: the programs read these of a client that is not SLOW only.
         unsafe {
-            (&raw mut (*shared).sent).write_volatile(client.sent);
+            (&raw mut (*shared).sent).write_volatile(sent);
             (&raw mut (*shared).received).write_volatile(client.received);
             (&raw mut (*shared).parked).write_volatile(0);
             (&raw mut (*shared).digest).write_volatile(client.parameters.digest());
@@ -264,6 +267,7 @@ impl Proxy {
             kernel.own(place);
             kernel.shared.list(server.pool, place, false);
             self.servers[id].speaks = true;
+            self.servers[id].status = IDLE;
         }
     }
 
@@ -298,6 +302,8 @@ impl Proxy {
             Taken::Server(place) => {
                 let server = kernel.server_at(place)?;
                 self.servers[server].statements.doubt_unnamed();
+                // It was free; here it may have been within a transaction that has ended there.
+                self.servers[server].status = IDLE;
                 Some(server)
             }
             Taken::Busy => {

@@ -404,6 +404,9 @@ impl Proxy {
             Some(client) => {
                 self.work.push_back(Work::Client(client));
                 self.over(id);
+                // In this order: it may be quicker with its next request than we are.
+                self.hand_back(client);
+                self.flush_client(client);
             }
         }
     }

@@ -4,6 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use bpfdb_tests::random::Random;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::postgres::{self, printed, psql};
 use crate::proxy::{TestProxy, WAYS, Way};
@@ -136,6 +138,56 @@ fn psql_works() {
     }
 }
 
+/// A client that gets the processor with its reply, before the process has it again, is given to the kernel all the same.
+#[test]
+fn a_client_that_is_quicker_than_the_process_goes_to_the_kernel() {
+    // The affinity is of a thread, and its children have it: so this is done by threads of a process of its own.
+    bpfdb_tests::process::alone_in_a_process(
+        "pooling::a_client_that_is_quicker_than_the_process_goes_to_the_kernel",
+        || {
+            postgres::shared();
+            let mut one = CpuSet::new();
+            one.set(0).expect("a processor");
+            sched_setaffinity(Pid::from_raw(0), &one).expect("its own processor");
+            // Its thread, too, is on this processor.
+            let proxy = TestProxy::start(Way::Kernel, 2);
+            let mut wire = proxy.client();
+            let first = libc::sched_param { sched_priority: 1 };
+            // SAFETY: the structure lives until it returns.
+            let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+            for number in 0..100 {
+                assert_eq!(wire.value(&format!("select {number}")), number.to_string());
+            }
+            drop(wire);
+            let brought = proxy.stop();
+            assert!(brought > 90, "{brought}");
+        },
+    );
+}
+
+/// What a server says without being asked does not overtake what its client has not read.
+#[test]
+fn a_notification_does_not_overtake_a_reply() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 2);
+        let (mut hears, mut tells) = (proxy.client(), proxy.client());
+        hears.query("listen news");
+        for number in 0..20 {
+            // The listener's last reply came from the process, and is not read.
+            hears.send(&[wire::query("set work_mem = '7MB'")].concat());
+            thread::sleep(Duration::from_millis(20));
+            tells.query(&format!("notify news, '{number}'"));
+            thread::sleep(Duration::from_millis(20));
+            let told = hears.until(b'A');
+            assert_eq!(wire::kinds(&told), "CZA", "{way:?}");
+        }
+    }
+}
+
+/// Clients of the kernel, at the same time.
+const PLACES: usize = 2048;
+
 /// A client that has waited in the kernel leaves; the one that has its place is of another pool.
 #[test]
 fn a_place_that_is_used_again_is_of_its_pool() {
@@ -159,12 +211,21 @@ fn a_place_that_is_used_again_is_of_its_pool() {
     thread::sleep(Duration::from_millis(1500));
     drop(waits);
     thread::sleep(Duration::from_millis(300));
-    let mut next = other();
+    // The place that has been free longest is used first. One of those that come now has its place.
+    const AROUND: usize = 8;
+    for _ in 0..PLACES - 2 * AROUND {
+        drop(other());
+    }
+    let mut next: Vec<Wire> = (0..3 * AROUND).map(|_| other()).collect();
     thread::sleep(moment);
-    next.send(&wire::query(name));
+    for wire in &mut next {
+        wire.send(&wire::query(name));
+    }
     thread::sleep(Duration::from_millis(200));
     one.query("commit");
     thread::sleep(Duration::from_millis(200));
     holds.query("commit");
-    assert_eq!(rows(&next.until(b'Z')), [[postgres::OTHER]]);
+    for wire in &mut next {
+        assert_eq!(rows(&wire.until(b'Z')), [[postgres::OTHER]]);
+    }
 }
