@@ -4,6 +4,7 @@ mod admission;
 mod certificates;
 mod configuration;
 mod console;
+mod drivers;
 mod failover;
 mod invariants;
 mod limits;
