@@ -120,7 +120,9 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 			s = pool_take(client, slot, w, due);
 			if (s)
 				return ROUTE_SERVER + s - 1;
+			/* What is parked has no copy yet when it goes to a server. */
 			if (!LOAD(pool_at(client->pool)->is_full) ||
+			    LOAD(pool_at(client->pool)->is_mirrored) ||
 			    !client_park(m, client, slot)) {
 				COUNT_PG(slow_server);
 				return ROUTE_SLOW;
@@ -146,6 +148,34 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 	return ROUTE_SLOW;
 }
 
+/*
+ * A copy of a request of n bytes, which the process gets when it is submitted; NULL: there is no room, or the
+ * request is too long. `w`: its client's word before it. It is submitted before the request is brought: so it
+ * is there before the reply, and before whatever the client sends next.
+ */
+static __always_inline struct bpfdb_proxy_copy *request_copy(struct sk_msg_md *m, u32 slot, u64 w,
+							     u64 n)
+{
+	struct bpfdb_proxy_copy *copy;
+
+	OPAQUE(n);
+	if (n > BPFDB_PROXY_COPY_MAX)
+		return NULL;
+	copy = bpf_ringbuf_reserve(&copies, sizeof(*copy), 0);
+	if (!copy)
+		return NULL;
+	copy->client = slot;
+	copy->generation = word_generation(w);
+	copy->length = n;
+	copy->begins =
+		word_state(w) != BPFDB_PROXY_LINKED || !(w & (BPFDB_PROXY_DUE | BPFDB_PROXY_OPEN));
+	if (bpf_probe_read_kernel(copy->bytes, n, m->data)) {
+		bpf_ringbuf_discard(copy, 0);
+		return NULL;
+	}
+	return copy;
+}
+
 static __always_inline u64 since(u64 begun, u64 now)
 {
 	return begun && now > begun ? now - begun : 0;
@@ -166,6 +196,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	u32 slot = data->place.index, n = m->size;
 	struct bpfdb_proxy_client *client = client_at(slot);
 	u64 w = LOAD(client->word);
+	struct bpfdb_proxy_copy *copy = NULL;
 	struct bpfdb_proxy_server *server;
 	int due, route;
 	u64 now;
@@ -185,11 +216,25 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		COUNT_PG(slow_order);
 		goto slow;
 	}
+	if (unlikely(LOAD(pool_at(client->pool)->is_mirrored))) {
+		copy = request_copy(m, slot, w, n);
+		if (!copy) {
+			COUNT_PG(slow_mirror);
+			goto slow;
+		}
+	}
 	client->unread = 0;
 	now = bpf_ktime_get_ns();
 	STORE(client->asked, now);
 	STORE(client->socket, (u64)own_tcp(m));
 	route = client_route(m, slot, due);
+	if (copy && route == ROUTE_SLOW)
+		bpf_ringbuf_discard(copy, 0);
+	else if (copy) {
+		/* First: behind a record that is not submitted yet the process does not see it. */
+		STORE(client->copies, client->copies + 1);
+		bpf_ringbuf_submit(copy, 0);
+	}
 	if (route == ROUTE_SLOW)
 		goto slow;
 	client->requests += due;

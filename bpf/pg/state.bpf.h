@@ -120,6 +120,12 @@ struct {
 	__uint(max_entries, 1 << 16);
 } events SEC(".maps");
 
+/* Requests for mirrors: struct bpfdb_proxy_copy. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} copies SEC(".maps");
+
 /* What a socket's own storage says of it. */
 struct pg_socket {
 	struct bpfdb_proxy_end end;

@@ -69,6 +69,18 @@ struct bpfdb_proxy_stream {
 	__u8 pad[7];
 };
 
+/* Longest request that is copied within the kernel, bytes. */
+#define BPFDB_PROXY_COPY_MAX 2048
+
+/* A request that a client has sent and the kernel has brought, for the mirror of its database. */
+struct bpfdb_proxy_copy {
+	__u32 client;
+	__u32 generation;
+	__u32 length;
+	__u32 begins; /* a transaction */
+	__u8 bytes[BPFDB_PROXY_COPY_MAX];
+};
+
 struct bpfdb_proxy_client {
 	__u64 word;
 	__u64 sent; /* bytes to it that the process has given to TCP, ever */
@@ -79,7 +91,7 @@ struct bpfdb_proxy_client {
 	__u32 due; /* ReadyForQuery messages that this one asks for */
 	__u32 unread; /* bytes it was sent since it sent something */
 	__u32 copied; /* bytes of what is parked that are in a message already */
-	__u32 pad;
+	__u32 copies; /* of its requests that were submitted, or are about to be */
 	__u64 socket; /* address of its end, to see how much it has not read */
 	struct bpfdb_proxy_end end;
 	__u64 requests; /* that were brought to a server within the kernel */
@@ -124,7 +136,7 @@ struct bpfdb_proxy_pool {
 	__u32 wanted; /* clients that wait in the process */
 	__u32 is_full; /* it has all servers that it may have: a client that finds none waits */
 	__u32 next_client; /* where the last search for one that waits has ended */
-	__u32 pad;
+	__u32 is_mirrored; /* the process gets a copy of each request */
 } __attribute__((aligned(128)));
 
 /* Both numbers are for a person. */
@@ -133,6 +145,7 @@ struct bpfdb_proxy_counters {
 	__u64 slow_order; /* bytes were under way through TCP */
 	__u64 slow_unread; /* too much was not read */
 	__u64 slow_server; /* no server was free, or none with the same parameters */
+	__u64 slow_mirror; /* there was no room for a copy */
 	__u64 sending; /* a server was not taken: its last reply was under way */
 	__u64 ungiven; /* an appended byte was not needed */
 	__u64 waits; /* requests that were parked */

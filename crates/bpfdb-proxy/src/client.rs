@@ -115,6 +115,8 @@ pub(crate) struct Client {
     /// Bytes to it and from it, ever: how the kernel knows that none is under way.
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// Copies of its requests that have come from the kernel.
+    pub(crate) copies: u32,
     /// What it sends to a mirror.
     pub(crate) mirrored: Mirrored,
     /// It has no connection: it sends to a mirror what another client has sent.
@@ -159,6 +161,7 @@ impl Client {
             seen_since: Instant::now(),
             sent: 0,
             received: 0,
+            copies: 0,
             mirrored: Mirrored::default(),
             shadow: None,
             console: None,

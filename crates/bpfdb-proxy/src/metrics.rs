@@ -230,6 +230,7 @@ impl Figures {
             ("order", counters.slow_order),
             ("unread", counters.slow_unread),
             ("server", counters.slow_server),
+            ("mirror", counters.slow_mirror),
         ];
         let values = reasons.into_iter().map(|(reason, number)| {
             let labels = vec![("reason", reason.to_owned())];
@@ -238,7 +239,7 @@ impl Figures {
         let about = (
             "kernel_left",
             "Requests that the kernel has left to the process: it does not follow them (request), bytes were under way \
-             (order), too much was not read (unread), no server was free (server)",
+             (order), too much was not read (unread), no server was free (server), there was no room for a copy (mirror)",
         );
         family(encoder, about, MetricType::Counter, values)
     }
@@ -293,6 +294,13 @@ mod tests {
                 },
                 ..PoolFigures::default()
             }],
+            mirrors: vec![MirrorFigures {
+                database: "a".into(),
+                mirror: "b".into(),
+                lost: 4,
+                lag: Duration::from_millis(1500),
+                ..MirrorFigures::default()
+            }],
             ..Figures::default()
         };
         let page = figures.page().expect("a page");
@@ -300,6 +308,9 @@ mod tests {
         for line in [
             format!("bpfdb_proxy_clients{{{labels},state=\"active\"}} 2.0"),
             format!("bpfdb_proxy_queries_total{{{labels}}} 3.0"),
+            "bpfdb_proxy_mirror_lost_transactions_total{database=\"a\",mirror=\"b\"} 4.0"
+                .to_owned(),
+            "bpfdb_proxy_mirror_lag_seconds{database=\"a\",mirror=\"b\"} 1.5".to_owned(),
             "# EOF".to_owned(),
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");

@@ -16,6 +16,8 @@ pub(crate) enum Source {
     Stop,
     /// The kernel side tells something.
     Kernel,
+    /// The kernel side has copies of requests.
+    Copies,
     /// The kernel side has something to throw away.
     Sink,
     Client(Id),
@@ -47,6 +49,7 @@ impl Source {
             Self::Takeover => 7,
             Self::Successor => 8,
             Self::Predecessor => 9,
+            Self::Copies => 10,
         }
     }
 
@@ -65,6 +68,7 @@ impl Source {
             7 => Self::Takeover,
             8 => Self::Successor,
             9 => Self::Predecessor,
+            10 => Self::Copies,
             _ => Self::Sink,
         }
     }

@@ -37,7 +37,9 @@ pub(crate) struct Kernel {
     /// The other end of that.
     _sink_peer: TcpStream,
     ring: RingBuffer<'static>,
-    told: Rc<RefCell<Vec<abi::bpfdb_proxy_event>>>,
+    told: Kept<abi::bpfdb_proxy_event>,
+    copies: RingBuffer<'static>,
+    copied: Kept<Copied>,
     graces: Graces,
     free_clients: Places,
     free_servers: Places,
@@ -72,7 +74,8 @@ impl Kernel {
         program(&object, "pg_send")?
             .attach_sockmap(ends.as_fd().as_raw_fd())
             .map_err(bpf("attach pg_send"))?;
-        let (ring, told) = ring(&object)?;
+        let (ring, told) = ring_of(&object, "events", event)?;
+        let (copies, copied) = ring_of(&object, "copies", copied)?;
         let (sink, sink_peer) = sink(&ends)?;
         let folder =
             File::open(cgroup).map_err(system(format!("open cgroup {}", cgroup.display())))?;
@@ -90,6 +93,8 @@ impl Kernel {
             _sink_peer: sink_peer,
             ring,
             told,
+            copies,
+            copied,
             graces: Graces::start()?,
             free_clients: Places::new(abi::BPFDB_PROXY_CLIENTS),
             free_servers: Places::new(abi::BPFDB_PROXY_SERVERS),
@@ -126,6 +131,20 @@ impl Kernel {
     pub(crate) fn ring_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring has its descriptor for as long as it is there.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
+    }
+
+    /// Becomes readable when there are copies of requests.
+    pub(crate) fn copies_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: as above.
+        unsafe { BorrowedFd::borrow_raw(self.copies.epoll_fd()) }
+    }
+
+    /// Requests that the kernel has brought, for mirrors.
+    pub(crate) fn copied(&self) -> Vec<Copied> {
+        if let Err(error) = self.copies.consume() {
+            tracing::error!(%error, "cannot read what the programs have copied");
+        }
+        self.copied.take()
     }
 
     pub(crate) fn sink_fd(&self) -> BorrowedFd<'_> {
@@ -177,6 +196,7 @@ impl Kernel {
             (&raw mut (*client).pool).write_volatile(pool);
             (&raw mut (*client).parked).write_volatile(0);
             (&raw mut (*client).unread).write_volatile(0);
+            (&raw mut (*client).copies).write_volatile(0);
             (&raw mut (*client).asked).write_volatile(0);
             (&raw mut (*client).end).write_volatile(end);
         }
@@ -395,26 +415,61 @@ fn network() -> Result<u64> {
     }
 }
 
-type Told = Rc<RefCell<Vec<abi::bpfdb_proxy_event>>>;
+/// A request that the kernel has brought.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// The slot of its client.
+    pub(crate) client: u32,
+    pub(crate) generation: u32,
+    /// A transaction begins with it.
+    pub(crate) begins: bool,
+    pub(crate) bytes: Vec<u8>,
+}
 
-fn ring(object: &Object) -> Result<(RingBuffer<'static>, Told)> {
-    let told = Told::default();
-    let sink = Rc::clone(&told);
-    let events = map(object, "events")?;
+fn event(bytes: &[u8]) -> Option<abi::bpfdb_proxy_event> {
+    let is_whole = bytes.len() >= size_of::<abi::bpfdb_proxy_event>();
+    // SAFETY: long enough; plain data written by our program.
+    is_whole.then(|| unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}
+
+fn copied(record: &[u8]) -> Option<Copied> {
+    let at = std::mem::offset_of!(abi::bpfdb_proxy_copy, bytes);
+    let (head, bytes) = record.split_at_checked(at)?;
+    let mut numbers = head.chunks_exact(4).map(|four| {
+        let four = four.try_into().expect("four bytes");
+        u32::from_ne_bytes(four)
+    });
+    let (client, generation) = (numbers.next()?, numbers.next()?);
+    let (length, begins) = (numbers.next()? as usize, numbers.next()? != 0);
+    Some(Copied {
+        client,
+        generation,
+        begins,
+        bytes: bytes.get(..length)?.to_vec(),
+    })
+}
+
+/// What was read of a ring, and is not taken yet.
+type Kept<T> = Rc<RefCell<Vec<T>>>;
+
+fn ring_of<T: 'static>(
+    object: &Object,
+    name: &str,
+    read: fn(&[u8]) -> Option<T>,
+) -> Result<(RingBuffer<'static>, Kept<T>)> {
+    let kept = Kept::default();
+    let keeps = Rc::clone(&kept);
+    let records = map(object, name)?;
     let failed = || bpf("read what the programs tell");
     let mut builder = RingBufferBuilder::new();
     builder
-        .add(&events, move |bytes| {
-            if bytes.len() >= size_of::<abi::bpfdb_proxy_event>() {
-                // SAFETY: long enough; plain data written by our program.
-                let event = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
-                sink.borrow_mut().push(event);
-            }
+        .add(&records, move |bytes| {
+            keeps.borrow_mut().extend(read(bytes));
             0
         })
         .map_err(failed())?;
     let ring = builder.build().map_err(failed())?;
-    Ok((ring, told))
+    Ok((ring, kept))
 }
 
 fn map(object: &Object, name: &str) -> Result<MapHandle> {

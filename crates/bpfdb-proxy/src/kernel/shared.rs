@@ -139,6 +139,11 @@ impl Shared {
         atomic!(AtomicU64, self.client(client), asked).load(Ordering::Relaxed)
     }
 
+    /// Copies of a client's requests that were submitted, or are about to be.
+    pub(crate) fn copies(&self, client: u32) -> u32 {
+        atomic!(AtomicU32, self.client(client), copies).load(Ordering::SeqCst)
+    }
+
     /// What went over a server within the kernel.
     pub(crate) fn traffic(&self, server: u32) -> Traffic {
         // SAFETY: within the mapping; numbers for people.
@@ -178,6 +183,12 @@ impl Shared {
     pub(crate) fn set_full(&self, pool: u32, is_full: bool) {
         let full = atomic!(AtomicU32, self.pool(pool), is_full);
         full.store(u32::from(is_full), Ordering::SeqCst);
+    }
+
+    /// Whether the process gets a copy of each request.
+    pub(crate) fn set_mirrored(&self, pool: u32, is_mirrored: bool) {
+        let mirrored = atomic!(AtomicU32, self.pool(pool), is_mirrored);
+        mirrored.store(u32::from(is_mirrored), Ordering::SeqCst);
     }
 
     /// A client that may be WAITING, which is not in the set any more.

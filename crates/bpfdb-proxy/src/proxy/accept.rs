@@ -342,6 +342,7 @@ impl Proxy {
         self.by_key.insert(key, number);
         self.tell_full(number);
         self.tell_wanted(number);
+        self.tell_mirrored(number);
         Ok(number)
     }
 }

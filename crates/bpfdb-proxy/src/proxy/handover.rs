@@ -17,7 +17,6 @@ use crate::io::slab::Id;
 use crate::kernel::abi;
 use crate::kernel::programs::{Kernel, Taken};
 use crate::kernel::shared::Word;
-use crate::pool::Pool;
 use crate::server::{Copying, Expected, IDLE, Server};
 use crate::settings::PoolMode;
 use crate::traffic;
@@ -80,8 +79,7 @@ impl Proxy {
             return;
         };
         let pool = client.pool.map(|pool| &self.pools[pool as usize]);
-        let is_held = |pool: &Pool| pool.is_paused || pool.retires || pool.mirror().is_some();
-        if pool.is_some_and(is_held) {
+        if pool.is_some_and(|pool| pool.is_paused || pool.retires) {
             return;
         }
         let generation = kernel.word(slot).generation();
@@ -384,6 +382,18 @@ impl Proxy {
             let has_all = pool.servers >= pool.size && pool.known == pool.servers;
             let is_full = has_all && !pool.is_paused && !pool.retires;
             kernel.shared.set_full(number, is_full);
+        }
+    }
+
+    /// Whether requests to the pool are copied.
+    pub(super) fn tell_mirrored(&self, number: u32) {
+        if let Some(kernel) = self
+            .kernel
+            .as_ref()
+            .filter(|_| number < abi::BPFDB_PROXY_POOLS)
+        {
+            let is_mirrored = self.pools[number as usize].mirror().is_some();
+            kernel.shared.set_mirrored(number, is_mirrored);
         }
     }
 

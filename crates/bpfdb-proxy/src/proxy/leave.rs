@@ -12,6 +12,7 @@ impl Proxy {
     /// A client is gone, or has to go.
     pub(super) fn leave(&mut self, id: Id) {
         self.grab(id);
+        self.copies_seen_of(id);
         let Some(mut client) = self.clients.remove(id) else {
             return;
         };

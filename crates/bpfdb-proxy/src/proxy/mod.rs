@@ -215,6 +215,7 @@ impl Proxy {
         let kernel = load_kernel(&settings, listeners.first())?;
         if let Some(kernel) = &kernel {
             poll.add(kernel.ring_fd(), Source::Kernel, Interest::READ)?;
+            poll.add(kernel.copies_fd(), Source::Copies, Interest::READ)?;
             poll.add(kernel.sink_fd(), Source::Sink, Interest::READ)?;
         }
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
@@ -333,6 +334,7 @@ impl Proxy {
             Source::Listener(index) => self.accept(index),
             Source::Stop => self.listen_to_stopper(),
             Source::Kernel => self.kernel_seen(),
+            Source::Copies => self.copies_seen(),
             Source::Sink => {
                 if let Some(kernel) = &mut self.kernel {
                     kernel.empty_sink();
@@ -369,6 +371,8 @@ impl Proxy {
                         self.pools[pool as usize].traffic.received += bytes as u64;
                     }
                     self.grab(id);
+                    // What it has sent before went another way.
+                    self.copies_seen_of(id);
                 }
                 Received::Nothing if !event.failed => {}
                 Received::Nothing | Received::End => return self.leave(id),

@@ -67,7 +67,7 @@ impl Proxy {
     }
 
     /// The process serves all clients of a pool.
-    pub(super) fn take_clients(&mut self, number: u32) {
+    fn take_clients(&mut self, number: u32) {
         self.tell_full(number);
         self.tell_wanted(number);
         for id in self.clients.ids() {

@@ -17,8 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The database `postgres` with a mirror at `port`, and the mirror switched on or not.
 fn start(way: Way, port: u16, is_on: bool, queue: usize) -> TestProxy {
+    start_in(way, PoolMode::Transaction, port, is_on, queue)
+}
+
+fn start_in(way: Way, mode: PoolMode, port: u16, is_on: bool, queue: usize) -> TestProxy {
     postgres::with_other();
     TestProxy::with(way, |settings| {
+        settings.pool_mode = mode;
         let own = postgres::shared().port;
         let mirror = if is_on { " mirror=copy" } else { "" };
         let first = format!("host=127.0.0.1 port={own}{mirror}");
@@ -127,7 +132,7 @@ fn many_clients_are_mirrored() {
     ] {
         let [mut first, mut second] = with_table("mirror_many");
         let port = postgres::shared().port;
-        let proxy = start(way, port, true, 1 << 20);
+        let proxy = start_in(way, mode, port, true, 1 << 20);
         thread::scope(|scope| {
             for client in 0..4 {
                 let proxy = &proxy;
@@ -151,6 +156,8 @@ fn many_clients_are_mirrored() {
         await_value(&mut second, shown, &wanted);
         caught_up(&proxy);
         assert_eq!(lost(&proxy), 0, "{way:?}");
+        let brought = proxy.stop();
+        assert_eq!(brought > 100, way == Way::Kernel, "{way:?}: {brought}");
     }
 }
 
