@@ -7,8 +7,9 @@ use std::sync::mpsc::Receiver;
 
 use bpfdb_service::endpoint::Endpoint;
 
+use super::Proxy;
 use super::mirroring::MirrorNow;
-use super::{MAKE_PAGE, Proxy};
+use super::stopper::MAKE_PAGE;
 use crate::error::{Result, system};
 use crate::metrics::{self, Figures, MirrorFigures, PoolFigures};
 use crate::settings::Settings;

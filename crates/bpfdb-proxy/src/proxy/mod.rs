@@ -21,6 +21,7 @@
 //! | `figures` | what the endpoint of metrics is told |
 //! | `mirroring` | what is sent to a second database, too |
 //! | `handover` | which clients the kernel serves |
+//! | `stopper` | what is said from other threads |
 //! | `succession` | one proxy takes the place of another |
 //! | `console` | what operators see and say |
 //! | `pause` | databases that are paused, and servers that are replaced |
@@ -42,11 +43,11 @@ mod replies;
 mod requests;
 mod secure;
 mod servers;
+mod stopper;
 mod succession;
 mod timeouts;
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -74,6 +75,7 @@ use crate::settings::Settings;
 use crate::statements::Texts;
 use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
+pub use stopper::Stopper;
 use succession::{Predecessor, Succession};
 
 /// Bytes that wait to be sent to one end; then nothing more is read from the other. Twice what one
@@ -139,37 +141,6 @@ pub struct Proxy {
 }
 
 type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
-
-const STOP: u8 = b'.';
-const STOP_WHEN_PAUSED: u8 = b'p';
-const RELOAD: u8 = b'r';
-const MAKE_PAGE: u8 = b'm';
-
-/// Says something to a running proxy from another thread, such as that it is to end.
-#[derive(Debug)]
-pub struct Stopper(UnixStream);
-
-impl Stopper {
-    /// At once.
-    pub fn stop(&self) {
-        self.say(STOP);
-    }
-
-    /// When the clients that have servers are done with them; the others wait.
-    pub fn stop_when_paused(&self) {
-        self.say(STOP_WHEN_PAUSED);
-    }
-
-    /// Has the settings read again ([`Proxy::on_reload`]).
-    pub fn reload(&self) {
-        self.say(RELOAD);
-    }
-
-    fn say(&self, what: u8) {
-        // Without a reader the proxy is gone already.
-        let _ = (&self.0).write(&[what]);
-    }
-}
 
 impl Proxy {
     /// Listens, and serves nobody yet.
@@ -282,25 +253,6 @@ impl Proxy {
     /// Where RELOAD gets the settings from.
     pub fn on_reload(&mut self, read: impl FnMut() -> std::result::Result<File, String> + 'static) {
         self.source = Some(Box::new(read));
-    }
-
-    /// What was said from outside.
-    fn listen_to_stopper(&mut self) {
-        let mut said = [0; 16];
-        let read = (&self.stop).read(&mut said).unwrap_or(0);
-        // Nobody can say anything any more.
-        self.ends |= read == 0;
-        for what in &said[..read] {
-            match *what {
-                STOP => self.ends = true,
-                STOP_WHEN_PAUSED => self.end_when_paused(),
-                MAKE_PAGE => self.make_page(),
-                _ => {
-                    // Why not is in the log.
-                    let _ = self.reload();
-                }
-            }
-        }
     }
 
     /// Serves until it is stopped.
