@@ -404,4 +404,32 @@ __noinline enum bpfdb_status packed_take(struct bpfdb_session *s NONNULL,
 	return BPFDB_OK;
 }
 
+/*
+ * The value that GET of any type left in the session, and locked, becomes its value again, a string or
+ * a run: OK, or an Error; LEFT_TO_USER_SPACE if it is something else.
+ */
+__noinline enum bpfdb_status value_or_run_copy(struct bpfdb_session *s NONNULL)
+{
+	u32 form = s->value_len, len = form_bytes(form);
+	u64 address = s->value[0];
+	enum bpfdb_status status;
+	void *from, *to;
+
+	if (!form_type(form))
+		return value_again(s, form, 0);
+	status = packed_check(s, BPFDB_FOUND, form_type(form));
+	if (status != BPFDB_FOUND || form_type(form) > BPFDB_TYPE_SORTED_SET)
+		return LEFT_TO_USER_SPACE;
+	status = bpfdb_typed_alloc(s, len, form_type(form));
+	if (status != BPFDB_OK)
+		return status;
+	to = bpfdb_at(s->value[0]);
+	from = bpfdb_at(address);
+	OPAQUE(len);
+	if (!to || !from || len > BPFDB_VALUE_MAX)
+		return BPFDB_CORRUPT;
+	bpf_probe_read_kernel(to, len, from);
+	return BPFDB_OK;
+}
+
 #endif

@@ -8,7 +8,7 @@
 #ifndef BPFDB_VALUES_SCORE_BPF_H
 #define BPFDB_VALUES_SCORE_BPF_H
 
-#include "packed.bpf.h"
+#include "element.bpf.h"
 
 /* Bits of a double's fraction, and what its exponent is counted from. */
 #define DOUBLE_FRACTION 52
@@ -106,6 +106,89 @@ __noinline int packed_score_place(struct bpfdb_session *s NONNULL,
 		e->left--;
 	}
 	return 0;
+}
+
+/* ---- Writing ------------------------------------------------------------- */
+
+/* Map memory in which a score lies while its entry is written. */
+struct scored {
+	u64 score; /* sortable */
+};
+
+/* *e becomes what is written with this score. */
+static __always_inline void scored_fill(struct packed_entry *e, struct scored *to, u64 score)
+{
+	to->score = score;
+	e->value = (u64)&to->score;
+	e->value_len = sizeof(to->score);
+}
+
+/* The same, and *e is left where an entry with this score and key is to stand among the others. */
+static __always_inline void member_place(struct bpfdb_session *s, struct packed_entry *e,
+					 const struct packed_key *key, struct scored *to, s64 score)
+{
+	u64 sortable = score_of(score);
+
+	packed_score_place(s, key, e, sortable);
+	scored_fill(e, to, sortable);
+}
+
+/*
+ * What becomes of a member that gets the score *score, or with `adds` that much more, which then is
+ * *score: OK, *e is to be put into the run; NOT_FOUND, the member stands elsewhere with its new score: *e
+ * is to be taken out, and *moved is set; FOUND: nothing changes; or an Error. A new one is counted in
+ * *added. What is no whole number, or too large, is LEFT_TO_USER_SPACE.
+ */
+static __always_inline enum bpfdb_status
+member_step(struct bpfdb_session *s, struct packed_entry *e, const struct packed_key *key,
+	    bool found, bool adds, struct scored *to, s64 *score, u32 *added, u32 *moved)
+{
+	enum bpfdb_status status = entry_place(s, key, e, found);
+	u32 at, cut;
+	s64 old;
+
+	if (status >= BPFDB_FIRST_ERROR)
+		return status;
+	if (status == BPFDB_NOT_FOUND) {
+		*added += 1;
+		if (found)
+			member_place(s, e, key, to, *score);
+		else
+			scored_fill(e, to, score_of(*score));
+		return BPFDB_OK;
+	}
+	if (!score_whole(entry_score(s, e), &old))
+		return LEFT_TO_USER_SPACE;
+	if (adds)
+		*score += old;
+	if (*score > SCORE_WHOLE_MAX || *score < -SCORE_WHOLE_MAX)
+		return LEFT_TO_USER_SPACE;
+	if (*score == old)
+		return BPFDB_FOUND;
+	at = e->at;
+	cut = e->cut;
+	member_place(s, e, key, to, *score);
+	*moved = e->at != at && e->at != at + cut;
+	e->at = at;
+	e->cut = cut;
+	return *moved ? BPFDB_NOT_FOUND : BPFDB_OK;
+}
+
+/* Writes what member_step() came to: as in element.bpf.h. One that has moved is only taken out: the same
+ * steps once more, without `adds`, put it in. */
+static __always_inline enum bpfdb_status member_write(struct bpfdb_session *s,
+						      const struct packed_entry *e, bool found,
+						      enum bpfdb_status step)
+{
+	enum bpfdb_status status;
+
+	if (step == BPFDB_OK)
+		return packed_put(s, e, BPFDB_TYPE_SORTED_SET, found, false);
+	if (step != BPFDB_NOT_FOUND)
+		return step;
+	status = packed_take(s, e, BPFDB_TYPE_SORTED_SET);
+	/* The only member stands nowhere else. */
+	return status == BPFDB_NOT_FOUND ? BPFDB_CORRUPT : status;
 }
 
 #endif

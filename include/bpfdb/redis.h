@@ -25,14 +25,6 @@ struct bpfdb_redis_connection {
 	__u32 database; /* of its keys; the daemon, whose command SELECT is, writes it */
 };
 
-/* Words of struct bpfdb_waiting, a power of 2. */
-#define BPFDB_WAITING_KEYS 1024
-
-/* Clients that wait for keys, by the hash of the key: the daemon writes it. */
-struct bpfdb_waiting {
-	__u32 clients[BPFDB_WAITING_KEYS];
-};
-
 /* Error replies that are not in the list of status.h. */
 /* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
  * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */

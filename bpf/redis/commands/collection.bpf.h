@@ -4,7 +4,7 @@
 #ifndef BPFDB_COMMANDS_COLLECTION_BPF_H
 #define BPFDB_COMMANDS_COLLECTION_BPF_H
 
-#include "../../values/packed.bpf.h"
+#include "../../values/element.bpf.h"
 #include "counter.bpf.h"
 #include "read.bpf.h"
 
@@ -39,39 +39,18 @@ static __always_inline const struct packed_key *arg_as_key(struct context *c)
 	return (const struct packed_key *)window_at(c, c->arg, len <= PACKED_BYTES_MAX ? len : 0);
 }
 
+/* The same as the entry that is looked for, or is to be written. */
+static __always_inline struct packed_entry *arg_as_entry(struct context *c)
+{
+	c->entry.key_len = c->arg_len;
+	c->entry.key = c->source + c->arg;
+	return &c->entry;
+}
+
 /* The entry whose key is the argument parsed last, in the run of the session. */
-static __always_inline enum bpfdb_status entry_find(struct context *c, struct bpfdb_session *s,
-						    struct packed_entry *e)
+static __always_inline enum bpfdb_status entry_find(struct context *c, struct bpfdb_session *s)
 {
-	e->key_len = c->arg_len;
-	e->key = c->source + c->arg;
-	return packed_find(s, arg_as_key(c), e);
-}
-
-/* The argument parsed last as the key of an entry at the end of what there is no run of yet. */
-static __always_inline enum bpfdb_status entry_first(struct context *c, struct packed_entry *e)
-{
-	u32 len = c->arg_len;
-	const u8 *key = arg_as_key(c)->bytes;
-
-	if (len > PACKED_BYTES_MAX)
-		return FOR_THE_DAEMON;
-	e->key_len = len;
-	e->key = c->source + c->arg;
-	e->fingerprint = packed_fingerprint(first_word(key, len), last_word(key, len), len);
-	e->at = PACKED_HEADER;
-	e->cut = 0;
-	return BPFDB_NOT_FOUND;
-}
-
-/* Is the argument parsed last an integer in its shortest form? */
-static __always_inline bool arg_is_integer(struct context *c)
-{
-	s64 number;
-
-	return c->arg_len <= INTEGER_MAX_LEN &&
-	       integer_of(window_at(c, c->arg, INTEGER_MAX_LEN), c->arg_len, INTEGER_DIGITS, true,
-			  &number);
+	return packed_find(s, arg_as_key(c), arg_as_entry(c));
 }
 
 /* May a command that comes to several elements be executed in part, to be left to the daemon after

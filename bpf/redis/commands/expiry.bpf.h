@@ -4,7 +4,7 @@
 #define BPFDB_COMMANDS_EXPIRY_BPF_H
 
 #include "../../values/expiry.bpf.h"
-#include "../../values/part.bpf.h"
+#include "../../values/packed.bpf.h"
 #include "counter.bpf.h"
 
 /*
@@ -49,7 +49,7 @@ static __always_inline enum bpfdb_status expire_once(struct context *c, struct b
 		status = OF_ANY_TYPE(s, bpfdb_get_for_update(s));
 	if (status == BPFDB_FOUND && (c->deadline || s->found_expires)) {
 		c->changed = 1;
-		status = value_set(s, value_copy(s), c->deadline);
+		status = value_set(s, value_or_run_copy(s), c->deadline);
 	}
 	return short_end(s, own, status);
 }

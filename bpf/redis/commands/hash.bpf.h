@@ -35,7 +35,7 @@ static __always_inline enum result field_once(struct sk_msg_md *m, struct contex
 	enum result result;
 
 	if (status == BPFDB_FOUND)
-		status = entry_find(c, s, e);
+		status = entry_find(c, s);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	result = field_reply(m, c, s, e, status == BPFDB_FOUND, what);
@@ -63,7 +63,7 @@ __noinline enum result command_field(struct sk_msg_md *m, struct context *c NONN
 __noinline enum result hmget_one(struct sk_msg_md *m, struct context *c NONNULL,
 				 struct bpfdb_session *s NONNULL, bool found)
 {
-	enum bpfdb_status status = found ? entry_find(c, s, &c->entry) : BPFDB_NOT_FOUND;
+	enum bpfdb_status status = found ? entry_find(c, s) : BPFDB_NOT_FOUND;
 
 	if (status >= BPFDB_FIRST_ERROR || c->out > BPFDB_REPLY_BATCH)
 		return PASS_TO_DAEMON;
@@ -135,7 +135,7 @@ __noinline enum bpfdb_status field_put(struct context *c NONNULL, struct bpfdb_s
 
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
-	status = found ? entry_find(c, s, e) : entry_first(c, e);
+	status = entry_place(s, arg_as_key(c), arg_as_entry(c), found);
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
 	if (arg_next(c) != DONE)
@@ -183,14 +183,12 @@ __noinline enum bpfdb_status element_take(struct context *c NONNULL,
 					  struct bpfdb_session *s NONNULL, u32 type)
 {
 	enum bpfdb_status status = collection_get_for_update(c, s, type);
-	struct packed_entry *e = &c->entry;
 
-	if (status == BPFDB_FOUND)
-		status = entry_find(c, s, e);
 	if (status != BPFDB_FOUND)
 		return status == BPFDB_NOT_FOUND ? BPFDB_FOUND : status;
-	c->elements++;
-	return packed_take(s, e, type);
+	status = entry_take(s, arg_as_entry(c), arg_as_key(c), type);
+	c->elements += status == BPFDB_OK || status == BPFDB_NOT_FOUND;
+	return status;
 }
 
 /* Elements of one request. */
@@ -216,44 +214,16 @@ __noinline enum result command_take(struct sk_msg_md *m, struct context *c NONNU
 
 /* ---- HINCRBY ------------------------------------------------------------- */
 
-/* Adds to the integer at *e, or to 0: OK with the run as the session's value, and the sum as text in
- * the connection. FOR_THE_DAEMON: what is there is no integer, or the sum is none of 64 bits. */
-static __always_inline enum bpfdb_status field_add(struct context *c, struct bpfdb_session *s,
-						   struct packed_entry *e, bool found,
-						   bool field_found, s64 by)
-{
-	s64 value = 0;
-	u32 start;
-
-	if (field_found) {
-		u8 *text = slot_byte(s, packed_value_at(e));
-
-		if (!text || e->value_len > INTEGER_MAX_LEN ||
-		    !integer_of(text, e->value_len, INTEGER_DIGITS, true, &value))
-			return FOR_THE_DAEMON;
-	}
-	if (__builtin_add_overflow(value, by, &value))
-		return FOR_THE_DAEMON;
-	c->number = value;
-	start = integer_write(c->text, &c->text_start, LOAD(c->number));
-	e->value = (u64)integer_text(c->text, start);
-	e->value_len = INTEGER_END - start;
-	return packed_put(s, e, BPFDB_TYPE_HASH, found, false);
-}
-
-/* The field is the argument parsed last. A step, as above. */
+/* The field is the argument parsed last; the sum is left as text in the context. A step, as above. */
 __noinline enum bpfdb_status field_increment(struct context *c NONNULL,
 					     struct bpfdb_session *s NONNULL, s64 by)
 {
 	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_HASH);
-	struct packed_entry *e = &c->entry;
-	bool found = status == BPFDB_FOUND;
 
-	if (status < BPFDB_FIRST_ERROR)
-		status = found ? entry_find(c, s, e) : entry_first(c, e);
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
-	return field_add(c, s, e, found, status == BPFDB_FOUND, by);
+	return field_add(s, arg_as_entry(c), arg_as_key(c), status == BPFDB_FOUND, by, c->text,
+			 &c->text_start, &c->number);
 }
 
 static __always_inline enum bpfdb_status hincrby_once(struct context *c, struct bpfdb_session *s,

@@ -3,11 +3,18 @@
 #ifndef BPFDB_COMMANDS_LIST_BPF_H
 #define BPFDB_COMMANDS_LIST_BPF_H
 
+#include "../../values/waiting.bpf.h"
 #include "before.bpf.h"
 #include "hash.bpf.h"
-#include "waiting.bpf.h"
 
-enum list_end { LIST_LEFT, LIST_RIGHT };
+/* GET for update of a collection that is to be filled: what collection_get_for_update() says, or
+ * FOR_THE_DAEMON if a client waits for the key. */
+#define UNLESS_WAITED_FOR(s, status)                                                               \
+	({                                                                                         \
+		enum bpfdb_status status_ = (status);                                              \
+		status_ < BPFDB_FIRST_ERROR &&unlikely(is_waited_for(s)) ? FOR_THE_DAEMON          \
+									 : status_;                \
+	})
 
 /* ---- Push ---------------------------------------------------------------- */
 
@@ -18,22 +25,10 @@ __noinline enum bpfdb_status element_push(struct context *c NONNULL,
 {
 	enum bpfdb_status status =
 		UNLESS_WAITED_FOR(s, collection_get_for_update(c, s, BPFDB_TYPE_LIST));
-	struct packed_entry *e = &c->entry;
-	bool found = status == BPFDB_FOUND;
-	const struct packed *run;
 
-	if (status < BPFDB_FIRST_ERROR)
-		status = entry_first(c, e);
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
-	run = found ? packed_header(s) : NULL;
-	if (end == LIST_RIGHT && run)
-		e->at = PACKED_HEADER + run->used;
-	status = packed_put(s, e, BPFDB_TYPE_LIST, found, false);
-	run = status == BPFDB_OK ? packed_header(s) : NULL;
-	if (run)
-		c->length = run->count;
-	return status;
+	return list_put(s, arg_as_entry(c), arg_as_key(c), status == BPFDB_FOUND, end, &c->length);
 }
 
 __noinline enum result command_push(struct sk_msg_md *m, struct context *c NONNULL,

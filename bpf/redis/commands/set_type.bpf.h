@@ -11,18 +11,12 @@
 __noinline enum bpfdb_status element_add(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_SET);
-	struct packed_entry *e = &c->entry;
-	bool found = status == BPFDB_FOUND, is_integer;
 
-	if (status < BPFDB_FIRST_ERROR)
-		status = found ? entry_find(c, s, e) : entry_first(c, e);
-	if (status != BPFDB_NOT_FOUND)
+	if (status >= BPFDB_FIRST_ERROR)
 		return status;
-	c->elements++;
-	is_integer = arg_is_integer(c);
-	if (found && is_integer && run_is_of_integers(s))
-		packed_integer_place(s, arg_as_key(c), e);
-	return packed_put(s, e, BPFDB_TYPE_SET, found, is_integer);
+	status = set_add(s, arg_as_entry(c), arg_as_key(c), status == BPFDB_FOUND);
+	c->elements += status == BPFDB_OK;
+	return status;
 }
 
 __noinline enum result command_sadd(struct sk_msg_md *m, struct context *c NONNULL,

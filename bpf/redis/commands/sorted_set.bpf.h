@@ -61,7 +61,7 @@ static __always_inline enum result zscore_once(struct sk_msg_md *m, struct conte
 	bool is_whole;
 
 	if (status == BPFDB_FOUND)
-		status = entry_find(c, s, &c->entry);
+		status = entry_find(c, s);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	is_whole = status != BPFDB_FOUND || score_found(c, s);
@@ -85,71 +85,20 @@ __noinline enum result command_zscore(struct sk_msg_md *m, struct context *c NON
 
 /* ---- Writing ------------------------------------------------------------- */
 
-/* Where the member that is the argument parsed last stands among the others with the score c->number,
- * and its score: what the entry is written with. */
-static __always_inline void member_place(struct context *c, struct bpfdb_session *s)
-{
-	u64 score = score_of(c->number);
-
-	packed_score_place(s, arg_as_key(c), &c->entry, score);
-	*(u64 *)c->text = score;
-	c->entry.value = (u64)c->text;
-	c->entry.value_len = sizeof(score);
-}
-
-/*
- * The member, the argument parsed last, gets the score c->number, or with `adds` that much more, which
- * then is c->number: a step for collection_set(). A member that stands elsewhere with its new score is
- * taken out here, and c->moved says so: the same step again puts it in. A new one is counted in
- * c->elements. A subprogram, as in hash.bpf.h.
- */
+/* The member, the argument parsed last, gets the score c->number: as member_step() has it, a step for
+ * collection_set(). A new one is counted in c->elements. A subprogram, as in hash.bpf.h. */
 __noinline enum bpfdb_status member_put(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
 					bool adds)
 {
 	enum bpfdb_status status =
 		UNLESS_WAITED_FOR(s, collection_get_for_update(c, s, BPFDB_TYPE_SORTED_SET));
 	bool found = status == BPFDB_FOUND;
-	struct packed_entry *e = &c->entry;
-	u32 at, cut;
-	s64 score;
 
-	if (status < BPFDB_FIRST_ERROR)
-		status = found ? entry_find(c, s, e) : entry_first(c, e);
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
-	if (status == BPFDB_FOUND) {
-		if (!score_whole(entry_score(s, e), &score))
-			return FOR_THE_DAEMON;
-		if (adds)
-			c->number += score;
-		if (c->number > SCORE_WHOLE_MAX || c->number < -SCORE_WHOLE_MAX)
-			return FOR_THE_DAEMON;
-		if (c->number == score)
-			return BPFDB_FOUND;
-		at = e->at;
-		cut = e->cut;
-		member_place(c, s);
-		if (e->at != at && e->at != at + cut) {
-			e->at = at;
-			e->cut = cut;
-			c->moved = 1;
-			status = packed_take(s, e, BPFDB_TYPE_SORTED_SET);
-			/* The only member stands nowhere else. */
-			return status == BPFDB_NOT_FOUND ? BPFDB_CORRUPT : status;
-		}
-		e->at = at;
-		e->cut = cut;
-	} else {
-		c->elements++;
-		if (found)
-			member_place(c, s);
-		else {
-			*(u64 *)c->text = score_of(c->number);
-			e->value = (u64)c->text;
-			e->value_len = sizeof(u64);
-		}
-	}
-	return packed_put(s, e, BPFDB_TYPE_SORTED_SET, found, false);
+	status = member_step(s, arg_as_entry(c), arg_as_key(c), found, adds,
+			     (struct scored *)c->text, &c->number, &c->elements, &c->moved);
+	return member_write(s, &c->entry, found, status);
 }
 
 /* The member, the argument parsed last, with its score in c->number: OK or an Error. */

@@ -7,7 +7,13 @@ use crate::result::{Result, read};
 use crate::tree::Tree;
 
 /// The engine's, and those of the Redis front end.
-const ABI_HEADERS: [&str; 4] = ["abi.h", "commands.h", "connection.h", "procedure.h"];
+const ABI_HEADERS: [&str; 5] = [
+    "abi.h",
+    "commands.h",
+    "connection.h",
+    "procedure.h",
+    "waiting.h",
+];
 
 pub(crate) fn generate(tree: &Tree) -> Result<()> {
     bind(tree, &ABI_HEADERS, ".*/include/bpfdb/.*", "abi.rs")

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Which client is tried when, and why no write is missed: `instance/waiting.rs`, `server/waiters.rs` and
-//! `bpf/redis/commands/waiting.bpf.h`.
+//! `bpf/values/waiting.bpf.h`.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};

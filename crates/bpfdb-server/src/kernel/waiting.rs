@@ -1,5 +1,5 @@
 //! Where the kernel looks whether clients wait for a key that it is about to fill
-//! (`bpf/redis/commands/waiting.bpf.h` is the other side).
+//! (`bpf/values/waiting.bpf.h` is the other side).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

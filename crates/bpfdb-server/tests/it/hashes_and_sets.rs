@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use bpfdb_tests::server::lent::plain;
-use bpfdb_tests::server::{Client, Reply, TestServer};
+use bpfdb_tests::server::procedures::back_to_kernel;
+use bpfdb_tests::server::{Client, Reply, TestServer, kernel_calls, wait_until, words};
 
 use crate::operation::number;
 
@@ -234,4 +235,62 @@ fn hits_are_counted() {
     client.say("SREM absent 1");
     assert_eq!(number(&mut client, "stats", "keyspace_hits"), 4);
     assert_eq!(number(&mut client, "stats", "keyspace_misses"), 1);
+}
+
+/// An entry of a set or of a list has no value, whatever the request before had: it takes no memory for
+/// one.
+#[test]
+fn entries_without_values_have_none() {
+    let server = plain();
+    let mut client = server.client();
+    let hash = format!("HSET ev:h f {}", "v".repeat(250));
+    wait_until("the kernel answers the commands", || {
+        let before = kernel_calls(&mut client, "sadd");
+        back_to_kernel(&mut client);
+        client.say("DEL ev:a1 ev:a2 ev:l1 ev:l2");
+        client.say("SADD ev:a1 x");
+        client.say("RPUSH ev:l1 x");
+        let pipeline = [&hash, "SADD ev:a2 x", &hash, "RPUSH ev:l2 x"];
+        client.send(&pipeline.map(words).concat());
+        for command in pipeline {
+            assert!(client.reply().starts_with(b":"), "{command}");
+        }
+        kernel_calls(&mut client, "sadd") - before >= 2
+    });
+    for (one, other) in [("ev:a1", "ev:a2"), ("ev:l1", "ev:l2")] {
+        let usage = [one, other].map(|key| asked(&mut client, &format!("MEMORY USAGE {key}")));
+        assert!(usage[0].number() > Some(0), "{}", usage[0]);
+        assert_eq!(usage[0], usage[1], "{other}");
+    }
+}
+
+/// The kernel says when a small collection expires, which stays as it is otherwise.
+#[test]
+fn the_kernel_lets_small_collections_expire() {
+    let server = plain();
+    let mut client = server.client();
+    for (fill, look) in [
+        ("HSET ke f v", "HGET ke f"),
+        ("RPUSH ke v", "LINDEX ke 0"),
+        ("SADD ke v", "SMEMBERS ke"),
+        ("ZADD ke 7 v", "ZRANGE ke 0 -1"),
+    ] {
+        wait_until("the kernel answers both", || {
+            client.say("DEL ke");
+            client.say(fill);
+            let looked = client.say(look);
+            let counted = |client: &mut Client| {
+                kernel_calls(client, "expire") + kernel_calls(client, "persist")
+            };
+            let before = counted(&mut client);
+            back_to_kernel(&mut client);
+            assert_eq!(client.say("EXPIRE ke 100"), ":1\r\n", "{fill}");
+            assert!(asked(&mut client, "TTL ke").number() > Some(0), "{fill}");
+            assert_eq!(client.say(look), looked);
+            assert_eq!(client.say("PERSIST ke"), ":1\r\n", "{fill}");
+            assert_eq!(client.say("TTL ke"), ":-1\r\n", "{fill}");
+            assert_eq!(client.say(look), looked);
+            counted(&mut client) - before == 2
+        });
+    }
 }

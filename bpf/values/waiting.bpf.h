@@ -32,11 +32,11 @@
  * The table has a word for many keys: one of these that no client waits for is pushed to by the
  * daemon then, which is slower, and nothing else.
  */
-#ifndef BPFDB_COMMANDS_WAITING_BPF_H
-#define BPFDB_COMMANDS_WAITING_BPF_H
+#ifndef BPFDB_VALUES_WAITING_BPF_H
+#define BPFDB_VALUES_WAITING_BPF_H
 
-#include "collection.bpf.h"
-#include <bpfdb/redis.h>
+#include "../operators/common.bpf.h"
+#include <bpfdb/waiting.h>
 
 struct bpfdb_waiting waiting SEC(".data.waiting");
 
@@ -47,14 +47,5 @@ static __always_inline bool is_waited_for(const struct bpfdb_session *s)
 {
 	return LOAD(waiting.clients[s->hash & (BPFDB_WAITING_KEYS - 1)]);
 }
-
-/* GET for update of a collection that is to be filled: what collection_get_for_update() says, or
- * FOR_THE_DAEMON if a client waits for the key. */
-#define UNLESS_WAITED_FOR(s, status)                                                               \
-	({                                                                                         \
-		enum bpfdb_status status_ = (status);                                              \
-		status_ < BPFDB_FIRST_ERROR &&unlikely(is_waited_for(s)) ? FOR_THE_DAEMON          \
-									 : status_;                \
-	})
 
 #endif
