@@ -18,7 +18,7 @@
 #ifndef BPFDB_PROCEDURES_BODY_BPF_H
 #define BPFDB_PROCEDURES_BODY_BPF_H
 
-#include "data.bpf.h"
+#include "collection.bpf.h"
 
 /*
  * Stands for the generated function. It calls everything that such a one may call, so that
@@ -55,6 +55,19 @@ __weak __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *
 	sum += rt_increment(f, s, PLACE, NUMBER, PLACE);
 	sum += rt_expires(s, NUMBER, PLACE, PLACE);
 	sum += rt_time_left(f, s, PLACE, PLACE, PLACE);
+	sum += rt_elements(f, s, PLACE, PLACE);
+	sum += rt_look(f, s, PLACE, TEXT);
+	sum += rt_element(f, s, PLACE, NUMBER);
+	sum += rt_entry(f, s, PLACE, PLACE);
+	sum += rt_score(f, s);
+	sum += rt_field_put(f, s, PLACE, TEXT, TEXT);
+	sum += rt_field_add(f, s, PLACE, TEXT, NUMBER);
+	sum += rt_take(f, s, PLACE, TEXT);
+	sum += rt_pop(f, s);
+	sum += rt_push(f, s, PLACE, TEXT, PLACE);
+	sum += rt_add_element(f, s, PLACE, TEXT);
+	sum += rt_member(f, s, PLACE, TEXT, PLACE);
+	sum += rt_again(f, s);
 	sum += bpfdb_get(s);
 	sum += bpfdb_get_for_update(s);
 	sum += bpfdb_get_exclusive(s);
@@ -105,6 +118,8 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 	/* The interpreter has the error's words, and knows the commands that take any type. */
 	if (status == BPFDB_WRONG_TYPE)
 		status = BPFDB_DEOPTIMISATION_VALUE_TYPE;
+	if (status == LEFT_TO_USER_SPACE)
+		status = BPFDB_DEOPTIMISATION_COLLECTION;
 	if (status) {
 		TXN_END_OWN(s, bpfdb_rollback);
 	} else {

@@ -25,9 +25,10 @@
  * the daemon, 2, always is one that locks (`commands/blocking.rs` in crates/bpfdb-server). A
  * transaction of the client's that has left one push to the daemon stays there until it ends.
  *
- * Other ways by which a key may be filled here do not exist: compiled procedures write strings
- * alone. What programs and processes write that embed the engine is found by the daemon, which
- * compares waited keys with what they were several times a second.
+ * Compiled procedures that the server's clients call, or the daemon for them, share the table, and do
+ * the same: a push to a key that is waited for gives up the call, which the daemon then executes. In a
+ * process of its own, or in a program that embeds the engine, the table is empty. What these write is
+ * found by the daemon, which compares waited keys with what they were several times a second.
  *
  * The table has a word for many keys: one of these that no client waits for is pushed to by the
  * daemon then, which is slower, and nothing else.

@@ -40,6 +40,10 @@
 /* No attempt begins so long after a first one has met a conflict, nanoseconds: with both a call
  * stays below two milliseconds. */
 #define BPFDB_CALL_RETRY 300000
+/* Words of an entry of a collection (bpf/values/packed_entry.bpf.h), and where in it the length of
+ * its value is, bytes. */
+#define BPFDB_CALL_ENTRY_WORDS 5
+#define BPFDB_CALL_ENTRY_VALUE_LEN 20
 /* Longest line of a status or an error that the kernel replies, bytes. A power of two. */
 #define BPFDB_CALL_LINE_MAX 512
 /* Longest name of a function, or of a script, by which the kernel finds it. */
@@ -91,14 +95,16 @@ enum bpfdb_tag {
 	X(LINE, 75, "a status or an error was too long, or had several lines")                     \
 	X(COUNTER, 76, "a value to be incremented was no number, or went beyond its range")        \
 	X(MISSED, 77, "the program was replaced at that moment")                                   \
-	X(VALUE_TYPE, 78, "a value was no string")
+	X(VALUE_TYPE, 78, "a value was of another type than its command is for")                   \
+	X(COLLECTION, 79, "a collection, or what was put into it, was none that the kernel edits") \
+	X(WAITED_FOR, 80, "a client waited for the key that was to be filled")
 
 #define BPFDB_DEOPTIMISATION_ENUM(name, value, text) BPFDB_DEOPTIMISATION_##name = value,
 enum bpfdb_deoptimisation {
-	BPFDB_DEOPTIMISATION_LIST(BPFDB_DEOPTIMISATION_ENUM) BPFDB_DEOPTIMISATION_END = 79,
+	BPFDB_DEOPTIMISATION_LIST(BPFDB_DEOPTIMISATION_ENUM) BPFDB_DEOPTIMISATION_END = 81,
 };
 #define BPFDB_DEOPTIMISATION_FIRST 64
-#define BPFDB_DEOPTIMISATION_COUNT 15
+#define BPFDB_DEOPTIMISATION_COUNT 17
 _Static_assert(BPFDB_DEOPTIMISATION_END - BPFDB_DEOPTIMISATION_FIRST == BPFDB_DEOPTIMISATION_COUNT,
 	       "all of the list");
 
@@ -131,12 +137,21 @@ struct bpfdb_frame {
 	__u32 number;    /* of the frame, for who enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
 	__u32 database;  /* Redis database of its keys */
-	__u32 unused;
+	/* Of the collection that a command is about: BPFDB_TYPE_; those of its elements that the
+	 * command has added or taken, or all that there are; and whether a member of a sorted set
+	 * was taken out, to be put in elsewhere. */
+	__u32 type;
+	__u32 elements;
+	__u32 moved;
 	__u64 task;      /* of the caller, while the frame is READY */
 	__u64 gets_found; /* the session's, before the attempt */
 	__u64 gets_missed;
 	__u64 until;     /* the clock: no attempt begins later; 0: there was one only */
 	__u64 text[4];   /* a number in digits, which end at the last byte */
+	/* The score that a member gets, or by how much it grows; an entry of a collection: struct
+	 * packed_entry. */
+	__s64 score;
+	__u64 entry[BPFDB_CALL_ENTRY_WORDS];
 	__u64 key_words[BPFDB_CALL_WORDS]; /* as values of the tag TEXT */
 	__u64 argument_words[BPFDB_CALL_WORDS];
 	__u64 registers[BPFDB_CALL_REGISTERS];

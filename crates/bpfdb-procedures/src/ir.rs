@@ -20,34 +20,17 @@
 //!  2. Every way ends in a `Return`; no jump leads out of the list.
 //!  3. Every jump backwards has an [`Operation::Fuel`] between its label and itself.
 
+pub(crate) mod collection;
+mod operand;
+
 use std::fmt;
 
-/// A place for one value: a local variable of Lua, or what lies between two operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Register(pub u16);
+pub use collection::{Action, CollectionCommand, End, Kind};
+pub use operand::{Operand, Register, Words};
 
 /// A place in the list that jumps lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label(pub u16);
-
-/// What an operation works on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Operand {
-    Register(Register),
-    /// Within ±2^53.
-    Integer(i64),
-    Text(Vec<u8>),
-    Nil,
-    Boolean(bool),
-    /// `KEYS[n]`, `ARGV[n]`, from 1 on: nil if the call has fewer.
-    Word(Words, u16),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Words {
-    Keys,
-    Arguments,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
@@ -150,8 +133,9 @@ pub enum Command {
     Persist(Operand),
     /// TTL, PTTL (`from_now`), EXPIRETIME, PEXPIRETIME.
     TimeLeft(Operand, Time),
-    /// The status `string` or `none`.
+    /// The status `string`, `hash` … or `none`.
     Type(Operand),
+    Collection(CollectionCommand),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,6 +200,7 @@ impl Operation {
         match self {
             Self::Concatenate(_, all) | Self::ReturnArray(all) => all,
             Self::Call(_, Command::Delete(keys) | Command::Exists(keys)) => keys,
+            Self::Call(_, Command::Collection(command)) => &command.operands,
             _ => &[],
         }
     }
@@ -238,10 +223,15 @@ impl Function {
 
 impl Command {
     pub fn writes(&self) -> bool {
-        !matches!(
-            self,
-            Self::Get(_) | Self::Exists(_) | Self::Length(_) | Self::TimeLeft(..) | Self::Type(_)
-        )
+        match self {
+            Self::Get(_)
+            | Self::Exists(_)
+            | Self::Length(_)
+            | Self::TimeLeft(..)
+            | Self::Type(_) => false,
+            Self::Collection(command) => command.writes(),
+            _ => true,
+        }
     }
 
     /// The name in Redis, or one of several.
@@ -262,6 +252,7 @@ impl Command {
             Self::Persist(_) => "PERSIST",
             Self::TimeLeft(..) => "TTL",
             Self::Type(_) => "TYPE",
+            Self::Collection(command) => command.name,
         }
     }
 
@@ -270,6 +261,7 @@ impl Command {
         match self {
             Self::Delete(keys) | Self::Exists(keys) => keys,
             Self::Set(set) => std::slice::from_ref(&set.key),
+            Self::Collection(command) => std::slice::from_ref(&command.key),
             Self::Get(key)
             | Self::Increment { key, .. }
             | Self::GetDelete(key)
@@ -285,37 +277,9 @@ impl Command {
 
 // ---- As text -----------------------------------------------------------------------
 
-impl fmt::Display for Register {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "r{}", self.0)
-    }
-}
-
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "L{}", self.0)
-    }
-}
-
-impl fmt::Display for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Keys => "KEYS",
-            Self::Arguments => "ARGV",
-        })
-    }
-}
-
-impl fmt::Display for Operand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Register(register) => write!(f, "{register}"),
-            Self::Integer(value) => write!(f, "{value}"),
-            Self::Text(text) => write!(f, "'{}'", text.escape_ascii()),
-            Self::Nil => f.write_str("nil"),
-            Self::Boolean(value) => write!(f, "{value}"),
-            Self::Word(words, place) => write!(f, "{words}[{place}]"),
-        }
     }
 }
 
@@ -379,6 +343,7 @@ impl fmt::Display for Command {
             Self::Append(_, value) => write!(f, " {value}"),
             Self::Expire(_, time, when) => write!(f, " {when} {}", time.name()),
             Self::TimeLeft(_, time) => write!(f, " {}", time.name()),
+            Self::Collection(command) => command.fmt_operands(f),
             _ => Ok(()),
         }
     }

@@ -8,7 +8,9 @@ use std::fmt;
 
 use bpfdb::abi;
 
-use crate::ir::{Command, Function, Operand, Operation, Presence, Register, Set, SetReturns};
+use crate::ir::{
+    Action, Command, Function, Operand, Operation, Presence, Register, Set, SetReturns,
+};
 
 /// A set of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -210,6 +212,7 @@ fn command_types(command: &Command) -> Types {
         Command::Get(_) | Command::GetDelete(_) => Types::of(&[Type::Text, Type::False]),
         Command::Set(set) => set_types(set),
         Command::Type(_) => Types::of(&[Type::Status]),
+        Command::Collection(command) => action_types(command.action),
         Command::Increment { .. }
         | Command::Delete(_)
         | Command::Exists(_)
@@ -228,4 +231,22 @@ fn set_types(set: &Set) -> Types {
         SetReturns::Status if set.only_if == Presence::Any => Types::of(&[Type::Status]),
         SetReturns::Status => Types::of(&[Type::Status, Type::False]),
     }
+}
+
+fn action_types(action: Action) -> Types {
+    Types::of(match action {
+        Action::Value | Action::Score | Action::At | Action::Pop(_) => &[Type::Text, Type::False],
+        Action::AddToScore => &[Type::Text],
+        Action::PutAll => &[Type::Status],
+        Action::Count
+        | Action::Has
+        | Action::ValueLength
+        | Action::Put
+        | Action::PutNew
+        | Action::AddToValue
+        | Action::Add
+        | Action::PutScores
+        | Action::Take
+        | Action::Push(_) => &[Type::Integer],
+    })
 }

@@ -108,6 +108,7 @@ pub(crate) enum Jump {
 #[repr(u8)]
 pub(crate) enum Width {
     Byte = 0x10,
+    Half = 0x08,
     Word = 0x00,
     Double = 0x18,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
-use bpfdb::abi::{self, bpfdb_frame};
+use bpfdb::abi::{self, bpfdb_frame, bpfdb_session};
 
 use super::assembly::{Assembly, Code, Jump, Place, R0, R1, R2, R6, R7, R8, R9, Width};
 use super::keys::WrittenKeys;
@@ -194,15 +194,41 @@ impl<'a> Emitter<'a> {
 
     /// Calls an operator of the engine; an Error ends the run, an outcome is left in r0.
     pub(super) fn operator(&mut self, operator: &'static str) {
-        let bail = self.program.bail();
+        self.asm().copy(R1, SESSION);
+        self.outcome_of(operator);
+    }
+
+    /// The same of one that finds values of any type.
+    pub(super) fn operator_of_any(&mut self, operator: &'static str) {
+        self.finds(abi::BPFDB_TYPE_ANY);
         self.asm().copy(R1, SESSION);
         self.asm().call(operator);
+        self.finds(abi::BPFDB_TYPE_STRING);
+        self.leave_on_error();
+    }
+
+    /// Calls a function, whose arguments are there, that comes to an outcome, left in r0, or to an
+    /// Error, which ends the run.
+    pub(super) fn outcome_of(&mut self, function: &'static str) {
+        self.asm().call(function);
+        self.leave_on_error();
+    }
+
+    fn leave_on_error(&mut self) {
+        let bail = self.program.bail();
         self.asm().jump_if_int(
             Jump::GreaterOrEqual,
             R0,
             abi::BPFDB_FIRST_ERROR as i32,
             bail,
         );
+    }
+
+    /// Of which type the values are that operators find.
+    fn finds(&mut self, value_type: u32) {
+        let to = at(offset_of!(bpfdb_session, value_type));
+        self.asm()
+            .store_value(Width::Half, SESSION, to, value_type as i32);
     }
 
     /// Takes fuel.

@@ -63,7 +63,7 @@ mod calls;
 mod error;
 mod reply;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use bpfdb::{Engine, Program, Session, abi};
@@ -79,6 +79,8 @@ pub use reply::{Elements, Replies, Reply, ReplyRef};
 /// The program in the template whose calls these are, and the map of their frames.
 const PROGRAM: &str = "bpfdb_run_calls";
 const FRAMES: &str = "frames";
+/// The map of clients that wait for keys.
+const WAITING: &str = ".data.waiting";
 
 /// Makes programs of Lua for one engine.
 #[derive(Debug)]
@@ -94,12 +96,29 @@ impl Compiler {
     /// # Errors
     /// [`Error::Bpf`] or [`Error::Engine`] if this process may not load programs.
     pub fn new(engine: &Engine) -> Result<Self> {
+        Self::with_waiting(engine, None)
+    }
+
+    /// The same for a process whose clients wait for keys: `waiting` is the map `.data.waiting` of its
+    /// programs (`bpf/values/waiting.bpf.h`), by which a call that would fill such a key is given up.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn with_waiting(engine: &Engine, waiting: Option<BorrowedFd<'_>>) -> Result<Self> {
         let mut object = bpfdb::open_object(bpfdb::objects::PROCEDURE_RUN, "procedure_run")?;
         engine.adopt_with_buffers(&mut object)?;
         for mut map in object.maps_mut() {
             if map.name() == FRAMES {
                 map.set_max_entries(frames()?).map_err(|error| Error::Bpf {
                     what: "size the frames of calls",
+                    error,
+                })?;
+            }
+            if let Some(waiting) = waiting
+                && map.name() == WAITING
+            {
+                map.reuse_fd(waiting).map_err(|error| Error::Bpf {
+                    what: "share the table of clients that wait",
                     error,
                 })?;
             }

@@ -18,13 +18,13 @@ const EACH: u64 = 25;
 /// generated is the same.
 const INSIDE_ONE_IN: u64 = 4;
 
-/// How many functions of these libraries are compiled.
-fn verify(libraries: Range<u64>) -> usize {
+/// How many functions of these libraries are compiled; `library` makes one of such numbers.
+fn verify(libraries: Range<u64>, library: fn(Range<u64>) -> String) -> usize {
     let engine = engine();
     let template = template(&engine);
     let inside = Compiler::new(&engine).unwrap_or_else(|error| panic!("{error}"));
     let compiled = libraries.map(|number| {
-        let text = programs::library(number * EACH..(number + 1) * EACH);
+        let text = library(number * EACH..(number + 1) * EACH);
         let unit = Unit::library(&template, text.as_bytes());
         let unit = unit.unwrap_or_else(|error| panic!("{error}: {text}"));
         check_reasons(&unit, &text);
@@ -56,21 +56,27 @@ fn is_of_the_kernel(reason: &str) -> bool {
     .any(|words| reason.contains(words))
 }
 
-fn verify_all(libraries: Range<u64>) {
+fn verify_all(libraries: Range<u64>, library: fn(Range<u64>) -> String) {
     let functions = (libraries.end - libraries.start) * EACH;
-    let compiled = verify(libraries) as u64;
+    let compiled = verify(libraries, library) as u64;
     println!("{compiled} of {functions} functions are compiled, and verified");
     assert!(compiled * 2 > functions, "{compiled} of {functions}");
 }
 
 #[test]
 fn random_programs_are_verified() {
-    verify_all(500..504);
+    verify_all(500..504, programs::library);
+}
+
+#[test]
+fn random_programs_on_collections_are_verified() {
+    verify_all(0..4, programs::collections::library);
 }
 
 /// `make vm-programs` has another kernel do it.
 #[test]
 #[ignore = "ten thousand programs take a minute"]
 fn soak_random_programs_are_verified() {
-    verify_all(0..400);
+    verify_all(0..400, programs::library);
+    verify_all(4..100, programs::collections::library);
 }

@@ -1,6 +1,7 @@
 //! Random programs of the subset that is compiled, and a little beyond: what they mean is not
 //! known here, but every Lua must agree on it.
 
+pub mod collections;
 mod expressions;
 mod statements;
 mod typed;

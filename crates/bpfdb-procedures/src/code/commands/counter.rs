@@ -1,7 +1,7 @@
 //! INCRBY and its kin, APPEND.
 
 use super::super::assembly::{Alu, Jump, R0, R1, R2, R3, R4, R5};
-use super::super::emit::{Emitter, FRAME, SESSION, Slot};
+use super::super::emit::{Emitter, FRAME, SESSION};
 use super::super::operands::{Digits, Form};
 use super::Value;
 use crate::error::Result;
@@ -62,12 +62,6 @@ impl Emitter<'_> {
         self.asm().alu_by(Alu::ShiftRight, R1, 32);
         self.put(to, R1, Type::Integer);
         Ok(())
-    }
-
-    /// What the operator before has found becomes the value of the next SET.
-    pub(super) fn found_again(&mut self, scratch: Slot) {
-        self.found(scratch);
-        self.set_value(Value::Text(super::Text::Slot(scratch)));
     }
 
     /// 1; or 0 where `not_done` is jumped to.

@@ -4,6 +4,7 @@
 //! come between an operator and what looks at its outcome. The key of the session stays from
 //! one operator to the next.
 
+mod collection;
 mod counter;
 mod read;
 mod set;
@@ -42,6 +43,7 @@ impl Emitter<'_> {
             Command::Persist(key) => self.persist(to, key),
             Command::TimeLeft(key, time) => self.time_left(to, key, *time),
             Command::Type(key) => self.value_type(to, key),
+            Command::Collection(command) => self.collection(to, command),
         }
     }
 
@@ -68,12 +70,21 @@ impl Emitter<'_> {
 
     /// Reads the key; under a lock for writing if the procedure writes it somewhere.
     fn read(&mut self, key: &Operand) {
-        let operator = if self.written.has(key) {
-            "bpfdb_get_exclusive"
-        } else {
-            "bpfdb_get"
-        };
+        let operator = self.reader(key);
         self.operator(operator);
+    }
+
+    /// The same of a key that has a value of any type.
+    fn read_any(&mut self, key: &Operand) {
+        let operator = self.reader(key);
+        self.operator_of_any(operator);
+    }
+
+    fn reader(&self, key: &Operand) -> &'static str {
+        match self.written.has(key) {
+            true => "bpfdb_get_exclusive",
+            false => "bpfdb_get",
+        }
     }
 
     /// Jumps if the operator before has found nothing.

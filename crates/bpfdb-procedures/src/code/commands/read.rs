@@ -11,6 +11,16 @@ use crate::error::Result;
 use crate::ir::{Operand, Register};
 use crate::types::Type;
 
+/// As TYPE names them.
+const TYPES: [(u32, &[u8]); 6] = [
+    (abi::BPFDB_TYPE_STRING, b"string"),
+    (abi::BPFDB_TYPE_HASH, b"hash"),
+    (abi::BPFDB_TYPE_LIST, b"list"),
+    (abi::BPFDB_TYPE_SET, b"set"),
+    (abi::BPFDB_TYPE_SORTED_SET, b"zset"),
+    (abi::BPFDB_TYPE_STREAM, b"stream"),
+];
+
 impl Emitter<'_> {
     pub(super) fn get(&mut self, to: Register, key: &Operand) -> Result<()> {
         self.key(key)?;
@@ -32,7 +42,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn exists(&mut self, to: Register, keys: &[Operand]) -> Result<()> {
-        self.count_keys(to, keys, |emitter, key| emitter.read(key))
+        self.count_keys(to, keys, |emitter, key| emitter.read_any(key))
     }
 
     pub(super) fn delete(&mut self, to: Register, keys: &[Operand]) -> Result<()> {
@@ -91,10 +101,23 @@ impl Emitter<'_> {
     pub(super) fn value_type(&mut self, to: Register, key: &Operand) -> Result<()> {
         let (missing, end) = (self.place(), self.place());
         self.key(key)?;
-        self.read(key);
+        self.read_any(key);
         self.unless_found(missing);
-        self.status(to, b"string")?;
-        self.asm().jump(end);
+        for (number, name) in TYPES {
+            let other = self.place();
+            let form = at(offset_of!(bpfdb_session, value_len));
+            self.asm().load(Width::Word, R1, SESSION, form);
+            self.asm()
+                .alu_by(Alu::ShiftRight, R1, abi::BPFDB_FORM_LENGTH_BITS as i32);
+            self.asm()
+                .alu_by(Alu::And, R1, abi::BPFDB_FORM_TYPE_MASK as i32);
+            self.asm()
+                .jump_if_value(Jump::NotEqual, R1, number as i32, other);
+            self.status(to, name)?;
+            self.asm().jump(end);
+            self.asm().put(other);
+        }
+        self.give_up(abi::BPFDB_DEOPTIMISATION_VALUE_TYPE);
         self.asm().put(missing);
         self.status(to, b"none")?;
         self.asm().put(end);

@@ -31,11 +31,11 @@ impl Emitter<'_> {
         let looks =
             set.only_if != Presence::Any || set.keeps_time || set.returns == SetReturns::Old;
         if looks {
-            // Whose old value is the reply reads the key.
-            self.operator(match set.returns {
-                SetReturns::Old => "bpfdb_get_exclusive",
-                _ => "bpfdb_get_for_update",
-            });
+            match set.returns {
+                // Whose old value is the reply reads the key.
+                SetReturns::Old => self.operator("bpfdb_get_exclusive"),
+                _ => self.operator_of_any("bpfdb_get_for_update"),
+            }
             self.look(set, old, not_set);
         }
         self.store(value, expires, set.keeps_time);

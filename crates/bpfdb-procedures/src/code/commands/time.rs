@@ -27,12 +27,11 @@ impl Emitter<'_> {
     ) -> Result<()> {
         let key = self.text(key, Digits::Argument)?;
         let when = self.number(when, Form::Redis)?;
-        let value = self.fresh()?;
         let missing = self.place();
         self.key_text(key);
-        self.operator("bpfdb_get_for_update");
+        self.operator_of_any("bpfdb_get_for_update");
         self.unless_found(missing);
-        self.found_again(value);
+        self.with_session("rt_again");
         self.expires(time, when);
         self.operator("rt_set");
         self.done_or_not(to, missing);
@@ -40,15 +39,14 @@ impl Emitter<'_> {
     }
 
     pub(super) fn persist(&mut self, to: Register, key: &Operand) -> Result<()> {
-        let value = self.fresh()?;
         let missing = self.place();
         self.key(key)?;
-        self.operator("bpfdb_get_for_update");
+        self.operator_of_any("bpfdb_get_for_update");
         self.unless_found(missing);
         let expires = at(offset_of!(bpfdb_session, found_expires));
         self.asm().load(Width::Double, R1, SESSION, expires);
         self.unless_one(missing);
-        self.found_again(value);
+        self.with_session("rt_again");
         self.never_expires();
         self.operator("rt_set");
         self.done_or_not(to, missing);
@@ -57,7 +55,7 @@ impl Emitter<'_> {
 
     pub(super) fn time_left(&mut self, to: Register, key: &Operand, time: Time) -> Result<()> {
         self.key(key)?;
-        self.read(key);
+        self.read_any(key);
         self.asm().copy(R3, R0);
         self.asm().set(R4, time.unit.into());
         self.asm().set(R5, time.from_now.into());

@@ -7,7 +7,10 @@ use super::super::syntax::Expression;
 use super::super::unsupported::Unsupported;
 use super::bindings::Table;
 use super::{Lowered, Lowering};
-use crate::ir::{Command, Operand, Operation, Presence, Register, Set, SetReturns, Time};
+use crate::ir::collection::has_list;
+use crate::ir::{
+    CollectionCommand, Command, Operand, Operation, Presence, Register, Set, SetReturns, Time,
+};
 
 const SECONDS: u32 = 1000;
 const MILLISECONDS: u32 = 1;
@@ -15,8 +18,8 @@ const MILLISECONDS: u32 = 1;
 /// What a call of a command is made of.
 enum Parsed {
     One(Command),
-    /// MGET
-    Get(Vec<Operand>),
+    /// MGET, HMGET and the like, with the name: commands whose replies are a list.
+    List(String, Vec<Command>),
     /// MSET: keys and values.
     Set(Vec<(Operand, Operand)>),
 }
@@ -36,7 +39,10 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<Operand> {
         match self.parsed(line, arguments)? {
             Parsed::One(command) => Ok(self.compute(to, |to| Operation::Call(to, command))),
-            Parsed::Get(_) => Err(Unsupported::left(line, "this use of the reply of MGET")),
+            Parsed::List(name, _) => {
+                let reason = format!("this use of the reply of {name}");
+                Err(Unsupported::left(line, reason))
+            }
             Parsed::Set(pairs) => {
                 for (key, value) in pairs {
                     let set = plain_set(key, value);
@@ -48,22 +54,22 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The reply of MGET; `None` if it is another command.
+    /// The reply of MGET and its kin; `None` if it is another command.
     pub(super) fn read_many(&mut self, arguments: &'a [Expression]) -> Lowered<Option<Table>> {
         let is_it = arguments.first().is_some_and(|name| {
             let name = constant(name, &self.bindings);
-            matches!(name, Some(Operand::Text(name)) if name.eq_ignore_ascii_case(b"MGET"))
+            matches!(name, Some(Operand::Text(name)) if name.eq_ignore_ascii_case(b"MGET") || has_list(&name))
         });
         if !is_it {
             return Ok(None);
         }
         let line = self.code.line;
-        let Parsed::Get(keys) = self.parsed(line, arguments)? else {
+        let Parsed::List(_, commands) = self.parsed(line, arguments)? else {
             return Ok(None);
         };
-        let get = |key| self.compute(None, |to| Operation::Call(to, Command::Get(key)));
+        let call = |command| self.compute(None, |to| Operation::Call(to, command));
         Ok(Some(Table {
-            elements: keys.into_iter().map(get).collect(),
+            elements: commands.into_iter().map(call).collect(),
             is_full: true,
         }))
     }
@@ -101,7 +107,10 @@ impl<'a> Lowering<'a> {
 fn parse(name: &str, operands: Vec<Operand>) -> Result<Parsed, String> {
     let count = operands.len();
     match name {
-        "MGET" if count > 0 => return Ok(Parsed::Get(operands)),
+        "MGET" if count > 0 => {
+            let commands = operands.into_iter().map(Command::Get).collect();
+            return Ok(Parsed::List(name.to_owned(), commands));
+        }
         "MSET" if count > 0 && count.is_multiple_of(2) => return Ok(Parsed::Set(pairs(operands))),
         "DEL" | "UNLINK" if count > 0 => return Ok(Parsed::One(Command::Delete(operands))),
         "EXISTS" | "TOUCH" if count > 0 => return Ok(Parsed::One(Command::Exists(operands))),
@@ -109,6 +118,9 @@ fn parse(name: &str, operands: Vec<Operand>) -> Result<Parsed, String> {
             return set_with_options(operands).map(|set| Parsed::One(Command::Set(set)));
         }
         _ => {}
+    }
+    if let Some(parsed) = of_collection(name, &operands) {
+        return Ok(parsed);
     }
     let command = match count {
         1 => <[_; 1]>::try_from(operands)
@@ -125,6 +137,17 @@ fn parse(name: &str, operands: Vec<Operand>) -> Result<Parsed, String> {
     command
         .map(Parsed::One)
         .ok_or_else(|| format!("{name} with {count} arguments is the interpreter's"))
+}
+
+/// A key, and what is behind it.
+fn of_collection(name: &str, operands: &[Operand]) -> Option<Parsed> {
+    let (key, operands) = operands.split_first()?;
+    if let Some(command) = CollectionCommand::parse(name, key, operands) {
+        return Some(Parsed::One(Command::Collection(command)));
+    }
+    let commands = CollectionCommand::parse_list(name, key, operands)?;
+    let commands: Vec<_> = commands.into_iter().map(Command::Collection).collect();
+    (!commands.is_empty()).then(|| Parsed::List(name.to_owned(), commands))
 }
 
 fn of_one(name: &str, [key]: [Operand; 1]) -> Option<Command> {

@@ -247,5 +247,9 @@ fn each_operand_of(command: &mut Command, with: &mut impl FnMut(&mut Operand)) {
                 with(when);
             }
         }
+        Command::Collection(command) => {
+            with(&mut command.key);
+            command.operands.iter_mut().for_each(with);
+        }
     }
 }

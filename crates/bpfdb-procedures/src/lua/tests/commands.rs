@@ -127,3 +127,49 @@ script: writes
 "#,
     );
 }
+
+#[test]
+fn commands_on_collections() {
+    script(
+        r#"
+local call = redis.call
+call('hset', KEYS[1], 'f', 1, 'g', ARGV[1])
+call('HINCRBY', KEYS[1], 'f', ARGV[2])
+call('RPUSH', KEYS[2], call('HGET', KEYS[1], 'f'), 'b')
+call('ZADD', KEYS[3], '7', 'm', ARGV[1], 'n')
+local replies = call('HMGET', KEYS[1], 'f', 'g')
+return {replies[2], call('LPOP', KEYS[2]), call('ZCARD', KEYS[3]), #replies}
+"#,
+        r#"
+script: writes
+    2   r0 = call HSET KEYS[1] 'f' 1 'g' ARGV[1]
+    3   r1 = call HINCRBY KEYS[1] 'f' ARGV[2]
+    4   r2 = call HGET KEYS[1] 'f'
+    4   r3 = call RPUSH KEYS[2] r2 'b'
+    5   r4 = call ZADD KEYS[3] '7' 'm' ARGV[1] 'n'
+    6   r5 = call HGET KEYS[1] 'f'
+    6   r6 = call HGET KEYS[1] 'g'
+    7   r7 = call LPOP KEYS[2]
+    7   r8 = call ZCARD KEYS[3]
+    7   return {r6, r7, r8, 2}
+"#,
+    );
+}
+
+#[test]
+fn commands_that_read_collections() {
+    script(
+        r#"
+return {redis.call('HEXISTS', KEYS[1], 'f'), redis.call('LINDEX', KEYS[2], -1),
+  redis.call('SISMEMBER', KEYS[3], 'a'), redis.call('ZSCORE', KEYS[4], 'm')}
+"#,
+        r#"
+script: reads
+    1   r0 = call HEXISTS KEYS[1] 'f'
+    1   r1 = call LINDEX KEYS[2] -1
+    2   r2 = call SISMEMBER KEYS[3] 'a'
+    2   r3 = call ZSCORE KEYS[4] 'm'
+    1   return {r0, r1, r2, r3}
+"#,
+    );
+}

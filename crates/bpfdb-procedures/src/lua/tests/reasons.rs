@@ -228,8 +228,8 @@ fn a_reason_for_each_command() {
         ("", "a call without a command"),
         ("ARGV[1]", "the name of a command is no literal"),
         (
-            "'lpush', 'a', 1",
-            "LPUSH with 2 arguments is the interpreter's",
+            "'lrem', 'a', 1, 'b'",
+            "LREM with 3 arguments is the interpreter's",
         ),
         ("'GET'", "GET with 0 arguments is the interpreter's"),
         ("'TIME'", "TIME with 0 arguments is the interpreter's"),
@@ -271,6 +271,34 @@ fn a_reason_for_each_command() {
         (
             "'MGET', 'a'",
             "this use of the reply of MGET is the interpreter's",
+        ),
+        (
+            "'hmget', 'a', 'f'",
+            "this use of the reply of HMGET is the interpreter's",
+        ),
+        (
+            "'HSET', 'a', 'f'",
+            "HSET with 2 arguments is the interpreter's",
+        ),
+        (
+            "'HGET', 'a', nil",
+            "an argument of a command is nil or a boolean",
+        ),
+        (
+            "'LPOP', 'a', 2",
+            "LPOP with 2 arguments is the interpreter's",
+        ),
+        (
+            "'ZADD', 'a', 'NX', 1, 'm'",
+            "ZADD with 4 arguments is the interpreter's",
+        ),
+        (
+            "'ZADD', 'a', 'inf', 'm'",
+            "ZADD with 3 arguments is the interpreter's",
+        ),
+        (
+            "'ZINCRBY', 'a', '1.5', 'm'",
+            "ZINCRBY with 3 arguments is the interpreter's",
         ),
     ] {
         let text = format!("local a = 1 a = redis.call({arguments})");

@@ -5,6 +5,7 @@
 //! numbers.rs   division, by literals and others
 //! failures.rs  what fails leaves nothing, and is told apart
 //! batches.rs   many calls in a system call
+//! collections.rs small hashes, lists, sets and sorted sets
 //! busy.rs      the reaper is in the caller's session and stays
 //! threads.rs   several sessions at a time, libraries that are replaced
 //! time.rs      how long a call may take
@@ -12,6 +13,7 @@
 
 mod batches;
 mod busy;
+mod collections;
 mod failures;
 mod numbers;
 mod replies;

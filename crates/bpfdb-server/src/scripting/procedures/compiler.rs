@@ -65,6 +65,9 @@ pub(super) struct Compiler {
     forgotten: Forgotten,
 }
 
+/// The table of clients that wait for keys: a push by a procedure looks there, too.
+const WAITING: &str = ".data.waiting";
+
 /// A map of the network programs that the template shares.
 pub(crate) type SharedMap = (String, OwnedFd);
 
@@ -223,7 +226,11 @@ impl Worker {
     fn compile_direct(&mut self, kind: Kind, text: &[u8]) -> std::result::Result<Library, Error> {
         let compiler = match self.direct.take() {
             Some(compiler) => compiler,
-            None => inside::Compiler::new(&self.engine)?,
+            None => {
+                let waiting = self.maps.iter().find(|(name, _)| name == WAITING);
+                let waiting = waiting.map(|(_, fd)| fd.as_fd());
+                inside::Compiler::with_waiting(&self.engine, waiting)?
+            }
         };
         let compiler = self.direct.insert(compiler);
         match kind {

@@ -13,8 +13,15 @@ redis.register_function('vote', function(keys, args)
   return 0
 end)";
 
-/// Functions of `lib`: name, body, calls. All run in the kernel.
-const CASES: &[(&str, &str, &[&[&str]])] = &[
+/// A function: name, body, calls.
+pub(super) type Case = (
+    &'static str,
+    &'static str,
+    &'static [&'static [&'static str]],
+);
+
+/// Functions of `lib`. All run in the kernel.
+const CASES: &[Case] = &[
     ("constant", "return 7", &[&["0"], &["2", "a", "b", "c"]]),
     ("nothing", "local x = 1", &[&["0"]]),
     ("truth", "return true", &[&["0"]]),
@@ -280,8 +287,8 @@ const FAR_MS: &str = "4102444800123";
 const LONG: &str = "a text that is longer than what lies inside of a cell, and than sixteen bytes";
 const LONG_KEY: &str = "a key that is longer than sixteen bytes and lies in a slot of its own";
 
-fn library() -> String {
-    let functions: String = CASES
+fn library(cases: &[Case]) -> String {
+    let functions: String = cases
         .iter()
         .map(|(name, body, _)| {
             format!("redis.register_function('{name}', function(keys, args) {body} end)\n")
@@ -290,28 +297,19 @@ fn library() -> String {
     format!("#!lua name=lib\n{functions}")
 }
 
-/// In the kernel and beside Redis, in both protocols.
-#[test]
-fn what_runs_in_the_kernel_replies_as_redis() {
+/// In the kernel and beside Redis, in both protocols. `keys`: those that the calls find absent at first.
+/// One call of functions that are `given_up` is left to the interpreter.
+pub(super) fn compare_in_kernel(cases: &[Case], keys: &str, given_up: &[&str]) {
     let (server, redis) = (server(), Redis::start());
     let mut clients = [server.client(), Client::connect(redis.address)];
-    load(&mut clients[0], &library());
-    ask(&mut clients[1], &["FUNCTION", "LOAD", &library()]);
+    load(&mut clients[0], &library(cases));
+    ask(&mut clients[1], &["FUNCTION", "LOAD", &library(cases)]);
     for protocol in ["2", "3"] {
         for client in &mut clients {
             client.say(&format!("hello {protocol}"));
-            client.say("del k n o m e new other new2 o2 x x2");
+            client.say(&format!("del {keys}"));
         }
-        for (name, _, calls) in CASES {
-            // What the kernel gives up: a sum beyond 2^53, a time that is over.
-            let given_up = [
-                "sum",
-                "at",
-                "milliseconds_at",
-                "set_at",
-                "expire",
-                "pexpire",
-            ];
+        for (name, _, calls) in cases {
             let excused = i64::from(given_up.contains(name));
             let [ours, theirs] = &mut clients;
             until_in_kernel(ours, name, calls.len() as i64 - excused, |ours| {
@@ -323,6 +321,20 @@ fn what_runs_in_the_kernel_replies_as_redis() {
             });
         }
     }
+}
+
+#[test]
+fn what_runs_in_the_kernel_replies_as_redis() {
+    // What the kernel gives up: a sum beyond 2^53, a time that is over.
+    let given_up = [
+        "sum",
+        "at",
+        "milliseconds_at",
+        "set_at",
+        "expire",
+        "pexpire",
+    ];
+    compare_in_kernel(CASES, "k n o m e new other new2 o2 x x2", &given_up);
 }
 
 #[test]

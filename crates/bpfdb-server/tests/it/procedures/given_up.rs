@@ -93,6 +93,19 @@ const GUARDS: &[(&str, &str, &str, &str)] = &[
         "x",
         "integer",
     ),
+    (
+        "value_type",
+        "redis.call('HSET', 'h', 'f', 1) return redis.call('GET', 'h')",
+        "x",
+        "WRONGTYPE",
+    ),
+    (
+        "collection",
+        "local s = args[1] for i = 1, 9 do s = s .. s end
+         redis.call('HSET', 'h', 'f', s) return redis.call('HSTRLEN', 'h', 'f')",
+        "x",
+        "512",
+    ),
 ];
 
 /// Whoever adds a reason adds what brings it about. (That a program is replaced at the moment of a call
@@ -103,7 +116,7 @@ fn every_reason_has_a_guard() {
     let has_guard = |reason: &str| GUARDS.iter().any(|guard| guard.0 == reason);
     let names = DEOPTIMISATIONS.iter().map(|one| one.name);
     let others: Vec<&str> = names.filter(|name| !has_guard(name)).collect();
-    assert_eq!(others, ["missed", "value_type"]);
+    assert_eq!(others, ["missed", "waited_for"]);
 }
 
 #[test]

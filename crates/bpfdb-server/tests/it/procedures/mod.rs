@@ -3,6 +3,8 @@
 //! ```text
 //! projects.rs   scripts of projects, as they are
 //! same.rs       each of them beside Redis: replies, data, times
+//! collections.rs commands on hashes, lists, sets and sorted sets
+//! queues.rs     a queue of a procedure: each element once, and clients that wait
 //! fixed.rs      programs that were thought of, and calls of all forms
 //! replaced.rs   libraries that change under load
 //! inside.rs     some of them called from inside a process, beside FCALL
@@ -13,12 +15,14 @@
 
 use bpfdb_tests::server as common;
 
+mod collections;
 mod daemon;
 mod evicted;
 mod fixed;
 mod given_up;
 mod inside;
 mod projects;
+mod queues;
 mod replaced;
 mod same;
 
