@@ -34,11 +34,20 @@ pub(super) enum Work {
     Lock,
     SmallBank,
     Tatp,
+    /// Points on a board of up to 100 players, and the player's hash
+    Board,
+    /// A job into a queue of 20, and one out of it
+    Queue,
 }
+
+/// Of boards and queues.
+const COLLECTIONS: &str = include_str!("collections.lua");
+const PLAYERS: u64 = 100;
+const POINTS: u64 = 90;
 
 const EXTEND: &str = "FCALL lock_extend 1 lock:######## token 100000 1";
 
-pub(super) fn libraries() -> [&'static str; 4] {
+pub(super) fn libraries() -> [&'static str; 5] {
     let voter = Voter::new(CONTESTANTS, 1, 1, Distribution::Uniform);
     let bank = SmallBank::new(1, 1);
     let home = Tatp::new(1);
@@ -47,6 +56,7 @@ pub(super) fn libraries() -> [&'static str; 4] {
         bank.library(),
         home.library(),
         lock::LIBRARY,
+        COLLECTIONS,
     ]
 }
 
@@ -59,6 +69,8 @@ impl Work {
             Self::Lock => "lock: SET, extend, release",
             Self::SmallBank => "SmallBank",
             Self::Tatp => "TATP",
+            Self::Board => "leaderboard",
+            Self::Queue => "queue: put, take",
         }
     }
 
@@ -98,7 +110,7 @@ impl Work {
             Self::Voter | Self::HotVoter => self.voter(plan).fill(client),
             Self::SmallBank => Self::bank(plan).fill(client),
             Self::Tatp => Self::tatp(plan).fill(client),
-            Self::Lock => Ok(()),
+            Self::Lock | Self::Board | Self::Queue => Ok(()),
             Self::Extend => {
                 let set = Pattern::new("SET lock:######## token PX 100000");
                 for first in (0..Self::keys(plan)).step_by(CHUNK as usize) {
@@ -128,6 +140,8 @@ impl Work {
             Self::Extend => Box::new(move |to| {
                 extend.write(to, &[random.below(locks) as i64]);
             }),
+            Self::Board => board(plan, random),
+            Self::Queue => queue(plan, random),
             Self::Lock => Box::new(move |to| {
                 let lock = [random.below(locks) as i64];
                 for request in [&set, &extend, &release] {
@@ -164,6 +178,30 @@ impl Work {
         }
         start.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
     }
+}
+
+/// Players have a number, of which the last two digits are their place on one of the boards.
+fn board(plan: &Plan, mut random: Random) -> Writer {
+    let request =
+        Pattern::new("FCALL board_score 2 board:######## player:######## player:######## ##");
+    let players = Work::keys(plan).into();
+    Box::new(move |to| {
+        let player = random.below(players);
+        let (board, points) = (player / PLAYERS, 10 + random.below(POINTS));
+        let numbers = [board, player, player, points].map(|number| number as i64);
+        request.write(to, &numbers);
+    })
+}
+
+fn queue(plan: &Plan, mut random: Random) -> Writer {
+    let request =
+        Pattern::new("FCALL queue_pass 2 queue:######## counters:######## job:######## 20");
+    let queues = u64::from(Work::keys(plan)) / PLAYERS;
+    Box::new(move |to| {
+        let queue = random.below(queues.max(1)) as i64;
+        let job = random.below(1 << 26) as i64;
+        request.write(to, &[queue, queue, job]);
+    })
 }
 
 fn application<A: Application + Send + 'static>(app: A, mut random: Random) -> Writer {

@@ -172,6 +172,10 @@ impl Way {
             Row::new(Work::SmallBank, 16, None),
             Row::new(Work::Tatp, 1, None),
             Row::new(Work::Tatp, 16, None),
+            Row::new(Work::Board, 1, None),
+            Row::new(Work::Board, 16, None),
+            Row::new(Work::Queue, 1, None),
+            Row::new(Work::Queue, 16, None),
         ]
     }
 }

@@ -110,6 +110,8 @@ pub(super) fn note_costs(table: &mut Table, plan: &Plan) {
         Work::Lock,
         Work::SmallBank,
         Work::Tatp,
+        Work::Board,
+        Work::Queue,
     ];
     let costs = works.map(|work| format!("{} {:.0}", work.name(), work.cost(plan)));
     table.note(format!(
