@@ -18,6 +18,7 @@ struct scan {
 	u32 keys;
 	u32 wanted; /* keys after which to stop */
 	u32 buckets; /* visited */
+	u32 keyspaces; /* a set of them: of these it finds keys */
 	int status;
 };
 
@@ -49,27 +50,53 @@ __noinline int scan_put(struct scan *scan NONNULL, u64 address)
 	return 1;
 }
 
+/* Is the key in this cell one of those that the scan is of? */
+static __always_inline bool scan_wants(const struct scan *scan, const struct bpfdb_cell *cell)
+{
+	return scan->keyspaces >> keyspace_of(cell_key_word(cell), cell_key_len(cell)) & 1;
+}
+
+/* The key in the cell at `address`, if it has a value: OK, or CONFLICT. */
+__noinline int scan_cell(struct scan *scan NONNULL, u64 address)
+{
+	struct bpfdb_session *s = bpfdb_session(scan->session);
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	int seen;
+
+	if (!s || !cell || !scan_wants(scan, cell))
+		return BPFDB_OK;
+	if (s->state == BPFDB_TXN_WRITE)
+		seen = scan_sees_locked(s, address);
+	else
+		seen = scan_sees(s, address);
+	if (seen == 1)
+		scan_put(scan, address);
+	return seen == BPFDB_CONFLICT ? BPFDB_CONFLICT : BPFDB_OK;
+}
+
 /* The keys in the cells of a bucket. */
-static __always_inline void scan_cells(struct scan *scan, struct bpfdb_session *s,
-				       const struct bucket *b)
+static __always_inline int scan_cells(struct scan *scan, const struct bucket *b)
 {
 	u32 bitmap = b->home & BPFDB_HOME_BITMAP_MASK;
+	int status = BPFDB_OK;
 
 	repeat(i, BPFDB_NEIGHBOURHOOD)
 	{
-		u64 address = cell_address(b->page, b->index + i);
-
 		if (!(bitmap >> i))
 			break;
-		if ((bitmap >> i & 1) && scan_sees(s, address))
-			scan_put(scan, address);
+		if (bitmap >> i & 1)
+			status = scan_cell(scan, cell_address(b->page, b->index + i));
+		if (status != BPFDB_OK)
+			break;
 	}
+	return status;
 }
 
 /*
- * Visits the bucket at the cursor. OK, or RETRY if it changed meanwhile. While
+ * Visits the bucket at the cursor. OK, CONFLICT, or RETRY if it changed meanwhile. While
  * the home word is the same, its cells hold the same keys: a record comes, goes
- * and moves by a change of that word.
+ * and moves by a change of that word. Who has it latched may be about to insert one, which the scan
+ * lock does not keep him from any more.
  */
 __noinline int scan_bucket(struct scan *scan NONNULL)
 {
@@ -83,7 +110,11 @@ __noinline int scan_bucket(struct scan *scan NONNULL)
 	status = bucket_find(scan_hash(scan->cursor), &b);
 	if (status != BPFDB_OK)
 		return status;
-	scan_cells(scan, s, &b);
+	if ((b.home & BPFDB_HOME_LATCH) && s->state == BPFDB_TXN_WRITE)
+		return RETRY;
+	status = scan_cells(scan, &b);
+	if (status != BPFDB_OK)
+		return status;
 	if (!bucket_unchanged(&b)) {
 		scan->offset = offset;
 		scan->keys = keys;
@@ -119,9 +150,13 @@ static __always_inline int scan_run(struct scan *scan, struct bpfdb_session *s, 
 		bpfdb_settle(s);
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
-	scan->status = scan_ready(s);
-	if (scan->status == BPFDB_OK)
+	scan->status = scan_ready(s, scan->keyspaces);
+	if (scan->status == BPFDB_OK) {
 		bpf_loop(buckets, scan_step, scan, 0);
+		if (scan->status == BPFDB_EXHAUSTED && s->state == BPFDB_TXN_WRITE)
+			scan->status = conflict(s, BPFDB_CONFLICT_BUSY, 0);
+		scan->status = scan_result(s, scan->status);
+	}
 	if (s->state == BPFDB_TXN_READ && !snapshot_is_registered(s))
 		scan->status = BPFDB_SNAPSHOT_TOO_OLD;
 	txn_touch(s);
@@ -145,6 +180,7 @@ static __noinline int run_scan(struct bpf_raw_tracepoint_args *ctx)
 		return BPFDB_BAD_REQUEST;
 	scan.cursor = request->cursor;
 	scan.wanted = request->keys;
+	scan.keyspaces = request->keyspaces;
 	buckets = request->buckets;
 	if (buckets > BPFDB_SCAN_BUCKETS_MAX)
 		buckets = BPFDB_SCAN_BUCKETS_MAX;

@@ -3,10 +3,9 @@
  * SCAN: all keys, in steps that may be far apart, while the index is split and
  * merged. A key that is there from the first step to the last is found at least
  * once; one that comes or goes meanwhile may be found or not; none is found
- * that was never there. It takes no locks, so it is refused in a read-write
- * transaction (scan_ready): the keys that it did not find would not be protected,
- * and the transaction not be serializable. In a read-only transaction it sees the
- * snapshot, in which no key comes or goes.
+ * that was never there. In a read-only transaction it sees the snapshot, in which
+ * no key comes or goes. In a read-write transaction it takes the scan lock
+ * (../storage/scan_lock.bpf.h), which keeps others from making a key come or go.
  *
  * The order is fixed by the hash alone. A key's position is
  *
@@ -74,17 +73,101 @@ static __always_inline u64 scan_next(u64 cursor, u32 level)
 	return (cursor | (interval - 1)) + 1;
 }
 
-/* May the session make a step of a scan: OK or an Error, which fails a read-write
- * transaction as every Error does. The session is entered. */
-static __always_inline int scan_ready(struct bpfdb_session *s)
+/* An Error fails a read-write transaction, as that of every operator does. */
+static __always_inline int scan_result(struct bpfdb_session *s, int status)
+{
+	count_error(status);
+	if (status == BPFDB_CONFLICT)
+		count_conflict(LOAD(s->conflict));
+	return txn_result(s, status);
+}
+
+/* Before a step of a scan of these keyspaces: OK or an Error. The session is entered. */
+static __always_inline int scan_ready(struct bpfdb_session *s, u32 keyspaces)
 {
 	int status = txn_ready(s);
 
-	if (status == BPFDB_OK && s->state == BPFDB_TXN_WRITE)
-		status = BPFDB_SCAN_IN_TRANSACTION;
-	count_error(status);
-	return txn_result(s, status);
+	if (status == BPFDB_OK && s->state == BPFDB_TXN_WRITE) {
+		status = scan_lock_take(s, keyspaces);
+		/* By this it judges what has expired; published before anything is looked at. */
+		session_time(s);
+	}
+	return scan_result(s, status);
 }
+
+/* ---- With the scan lock ------------------------------------------------------ */
+
+static __always_inline bool form_is_plain(u32 form)
+{
+	return form < BPFDB_EXPIRES;
+}
+
+/* Another session has a version pending in `cell`. OK: whatever becomes of it, the key is there or not as
+ * read_visible() says. RETRY: it may be decided soon. */
+static __always_inline int scan_pending(struct bpfdb_cell *cell, u64 address, u64 header)
+{
+	struct bpfdb_session *owner = bpfdb_session(header_owner(header));
+	struct bpfdb_lock *lock = owner ? lock_of_header(owner, header, address) : NULL;
+	u32 form, head = version_form(&cell->head);
+	u64 phase;
+
+	if (!lock)
+		return RETRY;
+	form = LOAD(lock->meta) & BPFDB_FORM_MASK;
+	phase = commit_phase(LOAD_ACQUIRE(owner->commit));
+	if (phase == BPFDB_PHASE_COMMITTED)
+		return BPFDB_OK;
+	return phase == BPFDB_PHASE_NONE && form_is_plain(form) && form_is_plain(head) ? BPFDB_OK
+										       : RETRY;
+}
+
+/* One look at the record: FOUND, WRONG_TYPE, NOT_FOUND, or RETRY. Invariant 3 of scan_lock.bpf.h: a
+ * header that nobody has latched, nor has a version pending by, is changed. */
+static __always_inline int scan_look(struct bpfdb_session *s, struct bpfdb_cell *cell, u64 address,
+				     u64 header)
+{
+	u64 next = header_next(header, header & (BPFDB_CELL_CHANGE - 1));
+
+	if (!(header & BPFDB_CELL_USED))
+		return BPFDB_NOT_FOUND;
+	if (header & BPFDB_CELL_LATCH)
+		return RETRY;
+	if (header_is_mine(s, header))
+		return read_visible(s, cell, address, header, LATEST);
+	if (header & BPFDB_CELL_PENDING) {
+		if (scan_pending(cell, address, header) != BPFDB_OK)
+			return RETRY;
+		return read_visible(s, cell, address, header, LATEST);
+	}
+	if (CAS(&cell->header, header, next) != header)
+		return RETRY;
+	return read_visible(s, cell, address, next, LATEST);
+}
+
+/* As scan_sees(), for the holder of the scan lock; or CONFLICT. */
+__noinline int scan_sees_locked(struct bpfdb_session *s NONNULL, u64 address)
+{
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	u64 header = 0;
+
+	if (!cell)
+		return 0;
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		int status;
+
+		header = LOAD_ACQUIRE(cell->header);
+		status = scan_look(s, cell, address, header);
+		if (status != RETRY)
+			return status == BPFDB_FOUND || status == BPFDB_WRONG_TYPE;
+		COUNT(read_retries);
+	}
+	return header & BPFDB_CELL_EXCLUSIVE
+		       ? conflict(s, BPFDB_CONFLICT_WRITTEN, header_owner(header) + 1)
+		       : conflict(s, BPFDB_CONFLICT_BUSY, 0);
+}
+
+/* ---- Without it -------------------------------------------------------------- */
 
 /*
  * Is there a value in the record at `address` for this session: 1 or 0. One

@@ -216,6 +216,30 @@ static __always_inline void lock_set_pending(struct bpfdb_lock *lock, const stru
 	STORE_RELEASE(lock->meta, (u64)s->value_len);
 }
 
+/* May the session's value, in the place of the head of `cell`, make the key come or go: by time,
+ * too? scan_lock.bpf.h has the meaning of presence. */
+static __always_inline bool presence_may_change(const struct bpfdb_session *s,
+						const struct bpfdb_cell *cell)
+{
+	return s->value_len >= BPFDB_EXPIRES || version_form(&cell->head) >= BPFDB_EXPIRES;
+}
+
+/* Is a pending version to be replaced by one that the scan lock forbids? Whoever holds that takes a plain
+ * version that is pending over a plain one for present. */
+static __always_inline bool replacing_is_forbidden(struct bpfdb_session *s, struct bpfdb_lock *lock)
+{
+	u64 old;
+
+	if (s->value_len < BPFDB_EXPIRES)
+		return false;
+	/* Atomic: it must be seen before the lock is read. */
+	old = SWAP(&lock->meta, BPFDB_ABSENT);
+	if (likely(!scan_lock_forbids(s)))
+		return false;
+	STORE_RELEASE(lock->meta, old);
+	return true;
+}
+
 /* The session's value takes the place of the pending version of its lock. */
 static __always_inline int pending_replace(struct bpfdb_session *s, struct bpfdb_lock *lock)
 {
@@ -225,6 +249,8 @@ static __always_inline int pending_replace(struct bpfdb_session *s, struct bpfdb
 
 	if (!record_fits(bytes))
 		return BPFDB_TXN_TOO_LARGE;
+	if (replacing_is_forbidden(s, lock))
+		return BPFDB_CONFLICT;
 	lock_set_pending(lock, s);
 	record_count(s, bytes);
 	version_dispose(old_form, old_data);
@@ -255,6 +281,8 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	/* Moved, or about to be. */
 	if (!cell_is_of_lock(s, cell, header, number) || (header & BPFDB_CELL_LATCH))
 		return RETRY;
+	if (presence_may_change(s, cell) && scan_lock_forbids(s))
+		return BPFDB_CONFLICT;
 	if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) != header)
 		return RETRY;
 	lock->mode = BPFDB_LOCK_PENDING;
@@ -334,6 +362,8 @@ static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell 
 	status = versions_ready(s, cell, address, header);
 	if (unlikely(status != BPFDB_OK))
 		return status;
+	if (unlikely(presence_may_change(s, cell)) && scan_lock_forbids(s))
+		return BPFDB_CONFLICT;
 	return CAS(&cell->header, header,
 		   header_next(header, (header & BPFDB_CELL_AUX) | auto_flags(s))) == header
 		       ? BPFDB_OK

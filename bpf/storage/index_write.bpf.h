@@ -8,6 +8,7 @@
 
 #include "access.bpf.h"
 #include "index_read.bpf.h"
+#include "scan_lock.bpf.h"
 
 /* What replaces a header when its content changed: new flags and field. */
 static __always_inline u64 header_next(u64 header, u64 flags_and_field)
@@ -120,8 +121,7 @@ static __always_inline void page_count(u32 page, s64 cells)
 }
 
 /* A record came (1) or went (-1) whose key has this length and begins with this word: those of reserved
- * keyspaces are counted, so that the number of all others is known. Behind a shorter key the word has
- * zeros, as a reserved one may have. */
+ * keyspaces are counted, so that the number of all others is known. */
 static __always_inline void keyspace_count(u64 word, u32 key_len, s64 records)
 {
 	if (unlikely(key_is_reserved(word)) && key_len >= BPFDB_RESERVED_LEN)
@@ -185,7 +185,8 @@ static __always_inline u32 insert_reach(u32 page)
  * Inserts a record for the session's key, without a value, with `flags` (and
  * owner or readers) in its header from its first visible moment. OK: *address
  * is the cell; from then on it may be moved, unless it is latched. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
- * there is no room near the key's home in page session->room_page, or little.
+ * there is no room near the key's home in page session->room_page, or little. CONFLICT: it would be
+ * PENDING, and the scan lock forbids that.
  * A latched section: the caller has preemption off.
  */
 static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 key_slot,
@@ -210,6 +211,10 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	    bucket_search(s, &b, &header) >= 0) {
 		home_unlatch(home_cell);
 		return RETRY;
+	}
+	if ((flags & BPFDB_CELL_PENDING) && scan_lock_forbids(s)) {
+		home_unlatch(home_cell);
+		return BPFDB_CONFLICT;
 	}
 	offset = cell_claim(b.memory, b.index, insert_reach(b.page));
 	if (offset < 0) {

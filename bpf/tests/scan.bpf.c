@@ -110,7 +110,7 @@ static __always_inline int sees(struct bpfdb_session *s, u64 key)
 
 static __always_inline int scan_may(struct bpfdb_session *s)
 {
-	return session_enter(s) ? session_leave(s, scan_ready(s)) : BPFDB_SESSION_BUSY;
+	return session_enter(s) ? session_leave(s, scan_ready(s, -1U)) : BPFDB_SESSION_BUSY;
 }
 
 TEST(a_scan_sees_values_only)
@@ -128,21 +128,103 @@ TEST(a_scan_sees_values_only)
 	return 0;
 }
 
-/* What it did not find would not be protected. */
-TEST(a_read_write_transaction_does_not_scan)
+static __always_inline int delete_number(struct bpfdb_session *s, u64 key)
 {
-	struct bpfdb_session *s = test_session();
+	key_number(s, key);
+	return bpfdb_delete(s);
+}
 
-	EXPECT(s);
-	EXPECT(scan_may(s) == BPFDB_OK);
+static __always_inline int sees_locked(struct bpfdb_session *s, u64 key)
+{
+	u64 address;
+
+	key_number(s, key);
+	return cell_of_key(s, &address) ? scan_sees_locked(s, address) : 0;
+}
+
+/* A statement of `s` that the scan lock of `holder` does not let happen. */
+static __always_inline bool is_kept_away(struct bpfdb_session *s, int status,
+					 const struct bpfdb_session *holder)
+{
+	return status == BPFDB_CONFLICT && s->conflict == BPFDB_CONFLICT_SCANNED &&
+	       s->conflict_with == holder->index + 1;
+}
+
+TEST(only_a_read_write_transaction_locks_what_it_scans)
+{
+	struct bpfdb_session *s = test_session(), *other = test_session();
+
+	EXPECT(s && other);
+	EXPECT(scan_may(s) == BPFDB_OK && !engine.scan_lock);
 	EXPECT(bpfdb_begin_read_only(s) == BPFDB_OK && scan_may(s) == BPFDB_OK);
-	EXPECT(bpfdb_commit(s) == BPFDB_OK);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && !engine.scan_lock);
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 9, 1) == BPFDB_OK);
-	EXPECT(scan_may(s) == BPFDB_SCAN_IN_TRANSACTION);
-	EXPECT(s->state == BPFDB_TXN_FAILED && s->failure == BPFDB_SCAN_IN_TRANSACTION);
-	EXPECT(scan_may(s) == BPFDB_WRONG_STATE);
-	EXPECT(bpfdb_commit(s) == BPFDB_ROLLED_BACK);
+	EXPECT(scan_may(s) == BPFDB_OK && scan_may(s) == BPFDB_OK);
+	EXPECT((u32)engine.scan_lock == s->index + 1 && sees_locked(s, 9) == 1);
+	/* A second one comes too late. */
+	EXPECT(bpfdb_begin(other) == BPFDB_OK);
+	EXPECT(is_kept_away(other, scan_may(other), s));
+	EXPECT(other->state == BPFDB_TXN_FAILED && scan_may(other) == BPFDB_WRONG_STATE);
+	EXPECT(bpfdb_commit(other) == BPFDB_ROLLED_BACK);
+	EXPECT(scan_may(other) == BPFDB_OK);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK && !engine.scan_lock);
 	EXPECT(get_number(s, 9) == BPFDB_NOT_FOUND);
+	/* The end of the session is that of its lock. */
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && scan_may(s) == BPFDB_OK && engine.scan_lock);
 	bpfdb_session_close(s);
+	EXPECT(!engine.scan_lock);
+	bpfdb_session_close(other);
+	return 0;
+}
+
+TEST(the_scan_lock_keeps_keys_from_coming_and_going)
+{
+	struct bpfdb_session *s = test_session(), *other = test_session();
+
+	EXPECT(s && other);
+	EXPECT(set_number(s, 20, 1) == BPFDB_OK);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && scan_may(s) == BPFDB_OK);
+	/* Without a transaction. */
+	EXPECT(is_kept_away(other, set_number(other, 21, 1), s));
+	EXPECT(is_kept_away(other, delete_number(other, 20), s));
+	/* Neither comes nor goes. */
+	EXPECT(set_number(other, 20, 2) == BPFDB_OK && get_number(other, 21) == BPFDB_NOT_FOUND);
+	EXPECT(delete_number(other, 21) == BPFDB_NOT_FOUND);
+	/* In one. */
+	EXPECT(bpfdb_begin(other) == BPFDB_OK && set_number(other, 20, 3) == BPFDB_OK);
+	EXPECT(sees_locked(s, 20) == 1);
+	EXPECT(is_kept_away(other, delete_number(other, 20), s));
+	EXPECT(bpfdb_rollback(other) == BPFDB_OK && bpfdb_begin(other) == BPFDB_OK);
+	EXPECT(get_number(other, 21) == BPFDB_NOT_FOUND);
+	EXPECT(is_kept_away(other, set_number(other, 21, 1), s));
+	EXPECT(bpfdb_rollback(other) == BPFDB_OK);
+	/* The holder may. */
+	EXPECT(delete_number(s, 20) == BPFDB_FOUND && set_number(s, 22, 1) == BPFDB_OK);
+	EXPECT(sees_locked(s, 20) == 0 && sees_locked(s, 22) == 1);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && !engine.scan_lock);
+	EXPECT(set_number(other, 21, 1) == BPFDB_OK && delete_number(other, 22) == BPFDB_FOUND);
+	bpfdb_session_close(s);
+	bpfdb_session_close(other);
+	return 0;
+}
+
+TEST(a_scan_meets_what_is_not_decided)
+{
+	struct bpfdb_session *s = test_session(), *other = test_session();
+
+	EXPECT(s && other);
+	EXPECT(set_number(s, 30, 1) == BPFDB_OK && set_number(s, 31, 1) == BPFDB_OK);
+	EXPECT(bpfdb_begin(other) == BPFDB_OK && set_number(other, 30, 2) == BPFDB_OK);
+	EXPECT(set_number(other, 32, 1) == BPFDB_OK && delete_number(other, 31) == BPFDB_FOUND);
+	EXPECT(get_number(other, 33) == BPFDB_NOT_FOUND);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && scan_may(s) == BPFDB_OK);
+	EXPECT(sees_locked(s, 30) == 1 && sees_locked(s, 33) == 0);
+	EXPECT(sees_locked(s, 31) == BPFDB_CONFLICT && s->conflict == BPFDB_CONFLICT_WRITTEN);
+	EXPECT(sees_locked(s, 32) == BPFDB_CONFLICT && s->conflict_with == other->index + 1);
+	EXPECT(bpfdb_commit(other) == BPFDB_OK);
+	EXPECT(sees_locked(s, 31) == 0 && sees_locked(s, 32) == 1);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK);
+	bpfdb_session_close(s);
+	bpfdb_session_close(other);
 	return 0;
 }

@@ -380,6 +380,7 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	bool left = false;
 	u32 first = unlikely(has_far_locks(s)) ? s->release_next : 0;
 
+	scan_lock_release(s);
 	repeat(i, BPFDB_LOCKS_STEP)
 	{
 		if (first + i >= count)

@@ -54,14 +54,6 @@ __noinline int lock_search(struct bpfdb_session *s NONNULL, u64 k0, u64 k1, u64 
 	return unlikely(lock_is_far(count - 1)) ? far_lock_search(s, address) : -1;
 }
 
-/* CONFLICT, with its reason. `with`: index of the session that holds the key + 1, or 0. */
-static __always_inline int conflict(struct bpfdb_session *s, enum bpfdb_conflict why, u32 with)
-{
-	s->conflict = why;
-	s->conflict_with = with;
-	return BPFDB_CONFLICT;
-}
-
 /* A lock of others, as a header shows it, is in the way. */
 static __always_inline int conflict_or_retry(struct bpfdb_session *s, u64 header)
 {

@@ -453,6 +453,8 @@ struct bpfdb_scan {
 	__u64 cursor; /* in and out; 0 begins, and says that all was visited */
 	__u32 keys; /* in: enough of them; out: how many follow */
 	__u32 buckets; /* in: to be visited at most; out: were visited */
+	__u32 keyspaces; /* in: bit n: keys of keyspace n; bit BPFDB_KEYSPACE_NONE: all others */
+	__u32 reserved;
 };
 
 /* A step of the hand that looks for victims, at the beginning of the io buffer. What it found
@@ -708,6 +710,9 @@ struct bpfdb_engine {
 	__u32 lfu_decay; /* minutes in which a counter loses one; 0: it loses none */
 	__u64 access_now; /* LRU: the access word of a record that is used now, kept by the timer; LFU:
 			   * BPFDB_ACCESS_COUNTED; 0: nothing is noted */
+	/* Who has scanned what, in a transaction that writes: bpf/storage/scan_lock.bpf.h. Only scans
+	 * write it. */
+	__u64 scan_lock;
 	struct bpfdb_line clock; /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_snapshots snapshots;

@@ -12,12 +12,13 @@
 	X(WRITTEN, 1, "another transaction has locked this key to write it")                       \
 	X(READ, 2, "a transaction that is not over has read this key")                             \
 	X(READERS_MAX, 3, "as many transactions as can read one key have read this one")           \
-	X(BUSY, 4, "other processors were working on this part of the index all the while")
+	X(BUSY, 4, "other processors were working on this part of the index all the while")        \
+	X(SCANNED, 5, "a transaction that is not over has listed the keys of this database")
 
 #define BPFDB_CONFLICT_ENUM(name, value, text) BPFDB_CONFLICT_##name = value,
 enum bpfdb_conflict {
 	BPFDB_CONFLICT_NONE = 0,
-	BPFDB_CONFLICT_LIST(BPFDB_CONFLICT_ENUM) BPFDB_CONFLICT_COUNT = 5
+	BPFDB_CONFLICT_LIST(BPFDB_CONFLICT_ENUM) BPFDB_CONFLICT_COUNT = 6
 };
 
 #endif

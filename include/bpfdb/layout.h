@@ -173,6 +173,7 @@
 	X(engine, lfu_log_factor)                                                                  \
 	X(engine, lfu_decay)                                                                       \
 	X(engine, access_now)                                                                      \
+	X(engine, scan_lock)                                                                       \
 	X(engine, clock)                                                                           \
 	X(engine, now)                                                                             \
 	X(engine, snapshots)                                                                       \

@@ -24,6 +24,8 @@
 #define BPFDB_KEYSPACES 32
 #define BPFDB_KEYSPACE_PAGES 16
 #define BPFDB_DATABASES 16
+/* In a set of keyspaces: keys without a prefix. */
+#define BPFDB_KEYSPACE_NONE 31
 /* Longest value in one slot, bytes: half of a slab page, since a longer one would
  * take all of it. What the kernel side reads and writes at once. */
 #define BPFDB_VALUE_MAX 32768
@@ -182,6 +184,8 @@ _Static_assert(BPFDB_LOCKS_MAX >= 1000000, "what docs/network.md promises");
 _Static_assert(BPFDB_LOCKS_STEP >= BPFDB_LOCKS_NEAR, "near locks are released in one step");
 _Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 bits");
 _Static_assert(BPFDB_LOG_PAD >= 1024 + BPFDB_KEY_MAX + BPFDB_VALUE_MAX, "one write fits the pad");
+_Static_assert(BPFDB_KEYSPACES == 32 && BPFDB_KEYSPACE_NONE == BPFDB_KEYSPACES - 1,
+	       "a set of keyspaces has 32 bits");
 _Static_assert(BPFDB_VERSIONS_MAX <= 8, "a version array fits the aux block");
 
 #endif

@@ -40,9 +40,6 @@
 	X(CORRUPT, 30, "an internal invariant does not hold", "stop and report it")                \
 	X(MISSED_TAIL_CALL, 31, "a continuation was not loaded", "load every continuation")        \
 	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")          \
-	X(SCAN_IN_TRANSACTION, 33,                                                                 \
-	  "a scan in a read-write transaction takes no lock on keys that others may add",          \
-	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")                     \
 	X(SNAPSHOT_TOO_OLD, 34, "the snapshot was too old, and ended for a writer or for memory",  \
 	  "run the read-only transaction again, or raise the maximum age of snapshots")            \
 	X(INDEX_CROWDED, 35, "too many keys that the index cannot tell apart are near this one",   \

@@ -11,7 +11,9 @@
 //!    by that at which it first had to judge.
 //! 6. A value has a type, which nothing but a write of the key changes. A read of
 //!    a string says WRONG_TYPE of any other: it has read, and fails nothing.
-//! 7. A scan takes no locks: a read-write transaction may not scan.
+//! 7. A read-write transaction that scans holds the scan lock: until it ends nobody else makes a key
+//!    come or go, and no second one scans. It has a conflict itself if a transaction that is open has
+//!    done so. A version that expires makes its key go one day.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,6 +104,7 @@ pub struct Model {
     opened: u64,
     sessions: BTreeMap<SessionId, Session>,
     locks: BTreeMap<Key, Lock>,
+    scan_lock: Option<SessionId>,
     /// Oldest first; no versions: never written, or forgotten.
     records: BTreeMap<Key, Vec<Version>>,
 }
@@ -116,6 +119,7 @@ impl Model {
             opened: 0,
             sessions: BTreeMap::new(),
             locks: BTreeMap::new(),
+            scan_lock: None,
             records: BTreeMap::new(),
         }
     }
@@ -317,9 +321,11 @@ impl Model {
 
     fn scan(&mut self, id: SessionId) -> Outcome {
         self.check_not_failed(id)?;
-        let protected = self.state(id) != State::Write || self.faulty(Fault::ScanUnprotected);
-        self.check(id, protected, Error::ScanInTransaction)?;
-        let keys: Vec<Key> = self.records.keys().cloned().collect();
+        if self.state(id) == State::Write {
+            self.lock_to_scan(id)?;
+        }
+        let own = self.sessions[&id].writes.keys();
+        let keys: BTreeSet<Key> = self.records.keys().chain(own).cloned().collect();
         let seen = |key: &Key| {
             let value = match self.state(id) {
                 State::Read(snapshot) => self.version_at(key, snapshot),
@@ -426,6 +432,8 @@ impl Model {
             return Ok(before);
         }
         self.check(id, self.has_room(key), Error::VersionsFull)?;
+        let keeps_keys = is_plain(&value) && self.replaces_plain(id, key);
+        self.check(id, keeps_keys || !self.others_scan(id), Error::Conflict)?;
         if in_transaction {
             self.session(id).writes.insert(key.clone(), value);
         } else {
@@ -572,6 +580,32 @@ impl Model {
 
     // ---- Locks -------------------------------------------------------------
 
+    /// Takes the scan lock; or fails the transaction, which then may hold it all the same.
+    fn lock_to_scan(&mut self, id: SessionId) -> Result<(), Error> {
+        if self.faulty(Fault::ScanUnprotected) {
+            return Ok(());
+        }
+        self.time_of(id);
+        self.check(id, !self.others_scan(id), Error::Conflict)?;
+        self.scan_lock = Some(id);
+        let others = self.sessions.iter().filter(|(other, _)| **other != id);
+        let mut changed = others.flat_map(|(_, session)| &session.writes);
+        let is_settled = changed
+            .all(|(key, value)| is_plain(value) && is_plain(&self.version_at(key, self.clock)));
+        self.check(id, is_settled, Error::Conflict)
+    }
+
+    fn others_scan(&self, id: SessionId) -> bool {
+        self.scan_lock.is_some_and(|holder| holder != id)
+    }
+
+    /// Does a change take the place of a version that makes the key be there? What the session has
+    /// written itself has passed already.
+    fn replaces_plain(&self, id: SessionId, key: &Key) -> bool {
+        let is_own = self.sessions[&id].writes.contains_key(key);
+        is_own || is_plain(&self.version_at(key, self.clock))
+    }
+
     fn lock_to_read(&mut self, id: SessionId, key: &Key) -> Result<(), Error> {
         if self.faulty(Fault::NoReadLock) || self.faulty(Fault::DirtyRead) {
             return Ok(());
@@ -625,6 +659,7 @@ impl Model {
         for lock in self.locks.values_mut() {
             lock.readers.remove(&id);
         }
+        self.scan_lock.take_if(|holder| *holder == id);
         self.unlock_writer(id);
     }
 
@@ -655,6 +690,13 @@ impl Lock {
             }
         }
     }
+}
+
+/// Does it make its key be there for good?
+fn is_plain(value: &Value) -> bool {
+    value
+        .as_ref()
+        .is_some_and(|content| content.until.is_none())
 }
 
 fn answer(value: Value) -> Answer {
@@ -818,7 +860,24 @@ mod tests {
         assert_eq!(pair.b(Op::Scan), keys(&["y", "z"]));
         pair.a(Op::Commit).unwrap();
         pair.a(Op::Begin).unwrap();
-        assert_eq!(pair.a(Op::Scan), Err(Error::ScanInTransaction));
+        pair.a(set("own", "1")).unwrap();
+        assert_eq!(pair.a(Op::Scan), keys(&["own", "y", "z"]));
+        // Others may change values, and no more.
+        pair.b(set("y", "2")).unwrap();
+        assert_eq!(pair.b(set("x", "1")), Err(Error::Conflict));
+        assert_eq!(pair.b(delete("y")), Err(Error::Conflict));
+        assert_eq!(pair.b(delete("x")), ABSENT);
+        pair.b(Op::Begin).unwrap();
+        assert_eq!(pair.b(Op::Scan), Err(Error::Conflict));
+        assert_eq!(pair.b(Op::Commit), Err(Error::RolledBack));
+        assert_eq!(pair.a(Op::Scan), keys(&["own", "y", "z"]));
+        pair.a(Op::Commit).unwrap();
+        pair.b(set("x", "1")).unwrap();
+        // A key that comes and is not decided.
+        pair.b(Op::Begin).unwrap();
+        pair.b(set("new", "1")).unwrap();
+        pair.a(Op::Begin).unwrap();
+        assert_eq!(pair.a(Op::Scan), Err(Error::Conflict));
         assert_eq!(pair.a(Op::Scan), Err(Error::WrongState));
         assert_eq!(pair.a(Op::Commit), Err(Error::RolledBack));
     }

@@ -47,7 +47,7 @@ pub enum Fault {
     /// The sweeper removes what has expired now, though an open transaction
     /// judges by an earlier time.
     SweepTooEarly,
-    /// A read-write transaction may scan, and others may add keys behind it.
+    /// A read-write transaction scans, and others may add keys behind it.
     ScanUnprotected,
 }
 

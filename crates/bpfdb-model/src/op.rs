@@ -78,7 +78,6 @@ errors! {
     RolledBack "ROLLED_BACK",
     TimedOut "TIMED_OUT",
     NoSession "NO_SESSION",
-    ScanInTransaction "SCAN_IN_TRANSACTION",
     SnapshotTooOld "SNAPSHOT_TOO_OLD",
     WrongType "WRONG_TYPE",
 }

@@ -3,6 +3,7 @@
 //! Every run returns what it did, or what it found wrong; it leaves the target
 //! empty, with all gauges at zero.
 
+mod census;
 mod churn;
 mod counter;
 mod grow_shrink;
@@ -19,6 +20,7 @@ use bpfdb_model::Error;
 
 use crate::target::Target;
 
+pub use census::{Census, census};
 pub use churn::{Churn, churn};
 pub use counter::{Counter, count};
 pub use grow_shrink::{GrowShrink, grow_and_shrink};

@@ -126,6 +126,41 @@ impl Database {
     }
 }
 
+/// A set of keyspaces, as a scan is of: in its transaction nobody else makes a key of these come or go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keyspaces(u32);
+
+impl Keyspaces {
+    /// All records, those of the server itself and pages of large collections included.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Those of all Redis databases.
+    pub fn of_databases() -> Self {
+        Database::all().fold(Self(0), |all, database| {
+            Self(all.0 | Self::from(database).0)
+        })
+    }
+
+    /// As the engine has it.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl From<Keyspace> for Keyspaces {
+    fn from(keyspace: Keyspace) -> Self {
+        Self(1 << keyspace.0)
+    }
+}
+
+impl From<Database> for Keyspaces {
+    fn from(database: Database) -> Self {
+        let number =
+            (database.keyspace()).map_or(abi::BPFDB_KEYSPACE_NONE as u8, |keyspace| keyspace.0);
+        Self(1 << number)
+    }
+}
+
 /// Is it a key that clients of the server cannot name?
 pub fn is_reserved(key: &[u8]) -> bool {
     key.starts_with(&RESERVED)

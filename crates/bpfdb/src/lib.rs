@@ -60,7 +60,7 @@ pub use database_order::DatabaseOrder;
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
 pub use engine::{Engine, Joining};
 pub use error::{Error, Result};
-pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, is_reserved};
+pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, Keyspaces, is_reserved};
 pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{
     LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, PinnedLog, Sealed, Writes,

@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::session::Session;
-use crate::{Status, abi};
+use crate::{Keyspaces, Status, abi};
 
 /// Buckets that a scan visits for each key that is wanted before it returns with
 /// fewer, but not less than one step has: an index that has become almost empty
@@ -40,10 +40,10 @@ impl Session {
     /// is found at least once; others may be found or not. Keys that have expired
     /// or are deleted are not. In a read-only transaction it sees the snapshot.
     ///
-    /// The scan takes no locks, so nothing would keep others from adding keys
-    /// behind it: in a read-write transaction, also one of
-    /// [`Session::begin_deferred`], it is [`Status::ScanInTransaction`] and fails the
-    /// transaction.
+    /// In a read-write transaction it sees what that has written, and locks what it sees: until
+    /// the transaction ends nobody else makes a key come or go, be it by its time. Writes that
+    /// would are [`Status::Conflict`], and so is the scan of a second transaction. So is this one
+    /// where a transaction that is not over has made a key come or go.
     pub fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), Status> {
         let mut keys = Vec::new();
         let next = self.scan_each(cursor, count, |key| keys.push(key.to_vec()))?;
@@ -55,13 +55,24 @@ impl Session {
         &mut self,
         cursor: u64,
         count: usize,
+        visit: impl FnMut(&[u8]),
+    ) -> Result<u64, Status> {
+        self.scan_of(Keyspaces::ALL, cursor, count, visit)
+    }
+
+    /// The same of these keyspaces alone. It shows stored keys.
+    pub fn scan_of(
+        &mut self,
+        keyspaces: Keyspaces,
+        cursor: u64,
+        count: usize,
         mut visit: impl FnMut(&[u8]),
     ) -> Result<u64, Status> {
         let mut wanted = count.max(1);
         let mut buckets = wanted.saturating_mul(BUCKETS_PER_KEY).max(BUCKETS_MAX);
         let mut cursor = cursor;
         loop {
-            let step = self.scan_step(cursor, wanted, buckets)?;
+            let step = self.scan_step(keyspaces, cursor, wanted, buckets)?;
             self.scanned_keys(step.keys, &mut visit);
             cursor = step.cursor;
             wanted = wanted.saturating_sub(step.keys);
@@ -79,14 +90,14 @@ impl Session {
 
     /// Any key, or `None` if there is none. Of 16 keys or fewer each is
     /// equally probable; of more, those behind a gap in the index are a little more
-    /// so. [`Status::ScanInTransaction`] as in [`Session::scan`].
+    /// so. In a read-write transaction it locks as [`Session::scan`] does.
     pub fn random_key(&mut self) -> Result<Option<Vec<u8>>, Status> {
         let start = Self::random_cursor();
         let mut candidates: Vec<Vec<u8>> = Vec::with_capacity(CANDIDATES);
         let (mut cursor, mut ends) = (start, 0);
         // Once around, from the start to the start.
         while candidates.len() < CANDIDATES && (ends == 0 || (ends == 1 && cursor < start)) {
-            let step = self.scan_step(cursor, CANDIDATES, BUCKETS_MAX)?;
+            let step = self.scan_step(Keyspaces::ALL, cursor, CANDIDATES, BUCKETS_MAX)?;
             self.scanned_keys(step.keys, |key| {
                 // The last step reaches beyond the start, to keys that are there already.
                 if ends == 0 || !candidates.iter().any(|known| known == key) {
@@ -100,11 +111,19 @@ impl Session {
         Ok((any < candidates.len()).then(|| candidates.swap_remove(any)))
     }
 
-    fn scan_step(&mut self, cursor: u64, keys: usize, buckets: usize) -> Result<Step, Status> {
+    fn scan_step(
+        &mut self,
+        keyspaces: Keyspaces,
+        cursor: u64,
+        keys: usize,
+        buckets: usize,
+    ) -> Result<Step, Status> {
         let request = abi::bpfdb_scan {
             cursor,
             keys: u32::try_from(keys).unwrap_or(u32::MAX),
             buckets: buckets.min(BUCKETS_MAX) as u32,
+            keyspaces: keyspaces.bits(),
+            reserved: 0,
         };
         let reply = self.run_scan(request)?;
         Ok(Step {

@@ -54,6 +54,9 @@ pub(crate) struct Command {
     pub(crate) writes_now: Option<WritesNow>,
     /// Executed during CLIENT PAUSE too: somebody must be able to end it.
     pub(crate) never_paused: bool,
+    /// It tells which keys there are, also those that it does not name: in a transaction that writes, it keeps
+    /// others from making keys come and go.
+    pub(crate) lists_keys: bool,
     /// It changes no data, but others hear of it: refused and paused as if it wrote.
     pub(crate) announces: bool,
     /// Executed for a client of RESP2 that has subscribed, whose other replies could not be distinguished
@@ -91,6 +94,7 @@ impl Command {
         secret: false,
         writes_now: None,
         never_paused: false,
+        lists_keys: false,
         announces: false,
         for_subscribers: false,
         executes_queue: false,

@@ -24,6 +24,7 @@ mod keyspace_events;
 mod large;
 mod large_collections;
 mod limits;
+mod listings;
 mod local;
 mod long_blocks;
 mod multi;

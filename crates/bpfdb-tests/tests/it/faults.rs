@@ -137,6 +137,30 @@ fn recorded_histories_show_faults() {
 }
 
 #[test]
+fn keys_behind_a_scan_are_noticed() {
+    let census = |fault| {
+        move |seed| {
+            let plan = stress::Census {
+                seed,
+                workers: 8,
+                rounds: 200,
+                members: 3,
+            };
+            stress::census(&faulty(4, fault), plan)
+        }
+    };
+    let tally = census(None)(1).unwrap();
+    assert!(tally.committed > 100 && tally.snapshots > 10, "{tally:?}");
+    for fault in [Fault::ScanUnprotected, Fault::CommitInParts] {
+        let violation = found(census(Some(fault)));
+        println!(
+            "{fault:?}: {}",
+            violation.unwrap_or_else(|| panic!("{fault:?} is not found"))
+        );
+    }
+}
+
+#[test]
 fn lost_and_made_money_is_noticed() {
     let transfer = |fault| {
         move |seed| {

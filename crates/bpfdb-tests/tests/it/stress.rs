@@ -76,6 +76,27 @@ fn money(length: Length) {
     }
 }
 
+fn census(length: Length) {
+    for (versions, members) in [(1, 3), (4, 2), (4, 400)] {
+        let kernel = Kernel::with_versions(versions);
+        let name = format!("census, {versions} versions, sets of {members}");
+        let rounds = length.of(4_000, 200_000) / members;
+        let tally = run(&name, length, |seed| {
+            let plan = stress::Census {
+                seed,
+                workers: 8,
+                rounds,
+                members,
+            };
+            stress::census(&kernel, plan)
+        });
+        assert!(
+            tally.conflicts > 0 && tally.snapshots > 0,
+            "{name}: {tally:?}"
+        );
+    }
+}
+
 /// Some payers are interrupts, on each processor, in the middle of others.
 fn interrupted_money(length: Length) {
     let mut interrupts = 0;
@@ -262,6 +283,11 @@ fn snapshots_stand_still() {
 }
 
 #[test]
+fn keys_that_are_listed_stay() {
+    census(Length::Short);
+}
+
+#[test]
 fn money_is_conserved() {
     money(Length::Short);
 }
@@ -317,6 +343,12 @@ fn soak_money() {
 #[ignore = "takes minutes"]
 fn soak_snapshots() {
     snapshots(Length::Long);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_census() {
+    census(Length::Long);
 }
 
 #[test]

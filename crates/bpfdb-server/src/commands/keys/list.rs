@@ -24,7 +24,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    differences: "Not a snapshot: keys that come or go meanwhile may be in the reply or not. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot. The reply has at most 640 MiB.",
+    differences: "Without a transaction it is no snapshot: keys that come or go meanwhile may be in the reply or not. In a transaction that writes (BEGIN, a MULTI with a command that writes, a script that writes) others get CONFLICT if they make a key of the database come or go, be it by giving it a time, until it ends; in one that only reads it sees the snapshot. The reply has at most 640 MiB.",
+    lists_keys: true,
     run,
     ..Command::BASE
 };
@@ -73,7 +74,7 @@ impl Job for Listing {
             return Ok(self.reply(context));
         }
         let database = *(self.database).get_or_insert_with(|| context.session.database());
-        let next = (context.session).scan_each(self.cursor, STEP, |key| {
+        let next = (context.session).scan_of(database.into(), self.cursor, STEP, |key| {
             if let Some(key) = database.key_of(key)
                 && glob::matches(&arguments[0], key)
             {

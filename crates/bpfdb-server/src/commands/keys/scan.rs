@@ -21,7 +21,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output", "request_policy:special"],
-    differences: "Cursors are not those of Redis. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot.",
+    differences: "Cursors are not those of Redis. In a transaction that writes (BEGIN, a MULTI with a command that writes, a script that writes) others get CONFLICT if they make a key of the database come or go, be it by giving it a time, until it ends; in one that only reads it sees the snapshot.",
+    lists_keys: true,
     run,
     ..Command::BASE
 };
@@ -44,7 +45,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let mut count = 0;
     let database = context.session.database();
     let mut of_any_type: Vec<Vec<u8>> = Vec::new();
-    let next = (context.session).scan_each(cursor, options.count, |key| {
+    let next = (context.session).scan_of(database.into(), cursor, options.count, |key| {
         match (
             database.key_of(key).filter(|key| options.wants(key)),
             options.value_type,

@@ -87,6 +87,24 @@ pub(super) fn begin_function(
     call.begin(context, arguments)
 }
 
+/// How an attempt sees the data, if the transaction is the script's own.
+///
+/// ```text
+///   Locks ──lists keys, and has not written──► ListsKeys ──writes──► LocksKeys
+///     └───────── too many locks, and has not written ─────────────────────┴──► WithoutLocks
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum View {
+    /// A transaction that may write.
+    Locks,
+    /// A snapshot: it lists keys, and perhaps writes nothing.
+    ListsKeys,
+    /// A transaction that may write, and keeps others from making keys come and go.
+    LocksKeys,
+    /// A snapshot: there are not as many locks as it needs. A write is refused with this.
+    WithoutLocks(Status),
+}
+
 /// A script or a function on its way.
 #[derive(Debug)]
 pub(super) struct ScriptCall {
@@ -96,9 +114,9 @@ pub(super) struct ScriptCall {
     keys: usize,
     /// It may not write: the command or the script says so.
     pub(super) reads: bool,
-    /// It has asked for what only a snapshot can tell, or for more locks than there are: it is
-    /// executed in a snapshot, and a write is refused with this.
-    pub(super) snapshot: Option<Status>,
+    pub(super) view: View,
+    /// That of the next attempt, if it is another one.
+    pub(super) next_view: Option<View>,
     /// Is the transaction its own?
     pub(super) own: bool,
     pub(super) running: Option<Running>,
@@ -183,7 +201,8 @@ impl ScriptCall {
             program,
             words,
             keys,
-            snapshot: None,
+            view: View::Locks,
+            next_view: None,
             own,
             running: None,
             attempts: Attempts::default(),
@@ -247,7 +266,7 @@ impl ScriptCall {
     }
 
     fn is_snapshot(&self) -> bool {
-        self.reads || self.snapshot.is_some()
+        self.reads || matches!(self.view, View::ListsKeys | View::WithoutLocks(_))
     }
 
     /// Runs for as long as a step may take; at the end, or where an Error is, leaves nothing
@@ -510,11 +529,15 @@ impl ScriptCall {
             return Err(failure);
         }
         context.connection.mail.take_staged();
+        if let Some(view) = self.next_view.take() {
+            self.view = view;
+            return Ok(Progress::More);
+        }
         match failure {
-            Failure::Engine(status @ (Status::ScanInTransaction | Status::TooManyLocks))
-                if !has_written && self.snapshot.is_none() =>
+            Failure::Engine(status @ Status::TooManyLocks)
+                if !has_written && !self.is_snapshot() =>
             {
-                self.snapshot = Some(status);
+                self.view = View::WithoutLocks(status);
                 Ok(Progress::More)
             }
             Failure::Engine(status) if self.attempts.again(context, status, self.spent) => {

@@ -10,7 +10,7 @@ use super::super::keyspace_events;
 use super::super::monitor::{self, Caller};
 use super::super::prelude::*;
 use super::super::table;
-use super::call::ScriptCall;
+use super::call::{ScriptCall, View};
 use crate::protocol::reply::{self as replies, Protocol, Replies};
 
 /// Bytes of the longest reply that a script gets: Lua has no more memory.
@@ -59,6 +59,11 @@ impl ScriptCall {
                 return refused(replies, failure).map(Some);
             }
         };
+        if let Some(view) = self.other_view(call.command) {
+            // The attempt is over.
+            self.next_view = Some(view);
+            return Err(Status::ReadOnly.into());
+        }
         let at_once = !self.may_leave(context, call.command);
         let running = self.running.as_mut().expect("an attempt");
         running.has_begun = true;
@@ -81,6 +86,23 @@ impl ScriptCall {
         count(context, call.command, time, outcome.is_err());
         monitor::show_after(context, call.command, &words, Caller::Script);
         replied(context, replies, outcome).map(Some)
+    }
+
+    /// What the script's transaction has to be for this command; `None`: what it is. Who only reads
+    /// lists keys in a snapshot, where it is in nobody's way.
+    fn other_view(&self, command: &Command) -> Option<View> {
+        let has_written = self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.has_written);
+        if !self.own || self.reads {
+            return None;
+        }
+        match self.view {
+            View::Locks if command.lists_keys && !has_written => Some(View::ListsKeys),
+            View::ListsKeys if command.may_write() => Some(View::LocksKeys),
+            _ => None,
+        }
     }
 
     /// May others be served between the steps of this command?
@@ -133,18 +155,11 @@ impl ScriptCall {
         if command.has(Flag::NoScript) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
-        if matches!(command.name, "flushall" | "flushdb") {
-            return Err(
-                "ERR This command deletes key by key, so it cannot be part of a script, which is one \
-                 transaction"
-                    .into(),
-            );
-        }
         call.check_keys(words)?;
         if (command.may_write() || command.announces) && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if let (true, Some(refusal)) = (command.may_write(), self.snapshot) {
+        if let (true, View::WithoutLocks(refusal)) = (command.may_write(), self.view) {
             return Err(refusal.into());
         }
         let is_short = command.has(Flag::DenyOom) && !self.program.flags().allow_oom;

@@ -1,8 +1,9 @@
 //! FLUSHALL, and FLUSHDB for one database. Functions stay, as in Redis.
 
-use bpfdb::{Database, Operation, Session};
+use bpfdb::{Database, Keyspaces, Operation, Session};
 
 use super::super::arguments::{is, syntax_error};
+use super::super::atomic;
 use super::super::prelude::*;
 use crate::commands::time_slice::TimeSlice;
 
@@ -20,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    differences: "Not atomic: deletes key by key. Refused in a transaction (BEGIN, MULTI), which could not keep others from adding keys meanwhile; but MULTI and EXEC may have nothing else than FLUSHALL and FLUSHDB between them. ASYNC is as SYNC.",
+    differences: "Deletes key by key, and others see it half done: so does a MULTI of nothing but FLUSHALL and FLUSHDB. Any other transaction deletes all keys at once, if they are not more than the locks of a transaction. ASYNC is as SYNC.",
     events: Events::None,
     run,
     ..Command::BASE
@@ -64,11 +65,14 @@ impl Job for Flush {
             return self.clear_away(context, page);
         }
         let session = &mut *context.session;
-        let (next, mut keys) = session.scan(self.cursor, STEP)?;
-        keys.retain(|stored| {
-            Database::split(stored)
-                .is_some_and(|(of, _)| self.database.is_none_or(|wanted| wanted == of))
-        });
+        let keyspaces = match self.database {
+            Some(database) => database.into(),
+            None => Keyspaces::of_databases(),
+        };
+        let mut keys = Vec::new();
+        let next = session.scan_of(keyspaces, self.cursor, STEP, |stored| {
+            keys.push(stored.to_vec());
+        })?;
         // As stored keys, of which those of this database are as they are.
         let own = session.database();
         session.set_database(Database::default());
@@ -76,6 +80,10 @@ impl Job for Flush {
         session.set_database(own);
         deleted?;
         self.cursor = next;
+        if next == 0 && atomic::is_open(context.session) {
+            context.replies.ok();
+            return Ok(Progress::Done);
+        }
         if next == 0 {
             self.records = Some(0);
         }

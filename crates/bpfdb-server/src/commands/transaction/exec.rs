@@ -33,7 +33,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::SkipSlowlog,
     ],
     categories: &[Category::Transaction],
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; but nothing else than FLUSHALL and FLUSHDB, with no key watched, is executed as without MULTI. A transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. Nothing else than FLUSHALL and FLUSHDB, with no key watched, is executed as without MULTI. A transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
     writes_now: Some(|context, _| {
         let queue = context.multi.queue.as_ref();

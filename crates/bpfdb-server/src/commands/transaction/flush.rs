@@ -1,11 +1,9 @@
 //! MULTI … EXEC of nothing but FLUSHALL and FLUSHDB.
 //!
-//! FLUSHALL deletes key by key, outside of a transaction: one that holds the locks of all
-//! keys is too large, and takes none on keys that others add. So others see it half done,
-//! and a block with anything else beside it would be seen half done too: such a block is
-//! refused, by the Error that a scan in a read-write transaction has. A block of nothing
-//! else promises no more than its commands do. Neither may keys be watched: they could
-//! change between being compared and being deleted.
+//! FLUSHALL by itself deletes key by key, outside of a transaction, however many there are: one that
+//! holds the locks of all keys may be too large. A block of nothing else promises no more than its
+//! commands do. With anything else beside it, or with keys watched, FLUSHALL is a part of the
+//! block's transaction.
 
 use super::super::invoke::count;
 use super::super::prelude::*;

@@ -91,8 +91,11 @@ fn calls_and_changes_between_multi_and_exec() {
     client.say("multi");
     let new = library("new", "return 1");
     ask(&mut client, &["FUNCTION", "LOAD", &new]);
-    client.say("keys *");
-    assert!(client.say("exec").starts_with("-EXECABORT"));
+    client.say("set a 1");
+    other.say("begin");
+    other.say("set a 2");
+    assert!(client.say("exec").starts_with("-CONFLICT "));
+    other.say("rollback");
     assert_eq!(other.say("fcall new 0"), "-ERR Function not found\r\n");
     // Of a block that only reads: one snapshot.
     client.say("multi");

@@ -13,8 +13,6 @@ pub struct Difference {
 }
 
 const BAD_KEY: &[u8] = b"ERR key is empty, or longer than 512 bytes; use another key";
-const SCAN_IN_TRANSACTION: &[u8] = b"ERR a scan in a read-write transaction takes no lock on \
-    keys that others may add; scan in a read-only transaction (BEGIN READ ONLY), or without one";
 const KEY_MAX: usize = bpfdb::abi::BPFDB_KEY_MAX as usize;
 
 pub static DIFFERENCES: &[Difference] = &[
@@ -26,15 +24,6 @@ pub static DIFFERENCES: &[Difference] = &[
             is_error(bpfdb, BAD_KEY)
                 && (asked.words.iter().chain(asked.queued.iter().flatten()))
                     .any(|word| word.len() > KEY_MAX)
-        },
-    },
-    Difference {
-        name: "a transaction that writes does not scan",
-        reason: "it could not keep others from adding keys to what it has seen",
-        diverges: true,
-        explains: |asked, _, bpfdb| {
-            is_error(bpfdb, SCAN_IN_TRANSACTION)
-                && asked.queued.iter().any(|words| scans(&words[0]))
         },
     },
     Difference {
@@ -71,12 +60,6 @@ pub static DIFFERENCES: &[Difference] = &[
         },
     },
 ];
-
-fn scans(command: &[u8]) -> bool {
-    [&b"keys"[..], b"scan", b"randomkey", b"flushall", b"flushdb"]
-        .iter()
-        .any(|name| command.eq_ignore_ascii_case(name))
-}
 
 /// Also as one of the results of EXEC, or as the reason why it has rolled back.
 fn is_error(reply: &Reply, text: &[u8]) -> bool {
