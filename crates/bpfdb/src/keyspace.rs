@@ -155,9 +155,11 @@ impl From<Keyspace> for Keyspaces {
 
 impl From<Database> for Keyspaces {
     fn from(database: Database) -> Self {
-        let number =
-            (database.keyspace()).map_or(abi::BPFDB_KEYSPACE_NONE as u8, |keyspace| keyspace.0);
-        Self(1 << number)
+        match database.keyspace() {
+            Some(keyspace) => keyspace.into(),
+            // The empty key stands apart from the others.
+            None => Self(1 << abi::BPFDB_KEYSPACE_NONE | 1 << Keyspace::EMPTY_KEY.0),
+        }
     }
 }
 

@@ -277,10 +277,10 @@ mod tests {
         let sizes = [0, 16, 17, 32, 33, 100, 1000, 32_768].map(slot_size);
         assert_eq!(sizes, [0, 0, 32, 32, 48, 112, 1024, 32_768]);
         // Table and pieces.
-        assert_eq!(slot_size(40_000), 48 + 32_768 + 7280);
-        assert_eq!(slot_size(65_536), 64 + 65_536);
-        assert_eq!(slot_size(65_537), 64 + 65_536 + 32);
-        assert_eq!(slot_size(100_000), 64 + 65_536 + 32_768 + 1792);
+        assert_eq!(slot_size(40_000), 64 + 32_768 + 7280);
+        assert_eq!(slot_size(65_536), 80 + 65_536);
+        assert_eq!(slot_size(65_537), 80 + 65_536 + 32);
+        assert_eq!(slot_size(100_000), 80 + 65_536 + 32_768 + 1792);
         assert_eq!(slot_size(512 << 20), 65_536 + (512 << 20));
     }
 }

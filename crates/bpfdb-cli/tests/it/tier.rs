@@ -87,7 +87,9 @@ fn four_times_the_memory_is_there_after_a_kill_and_after_recovery() {
     let mut server = Served::start_in(&data, 0, &TIER);
     let mut connection = Connection::open(server.port);
     set_all(&mut connection, KEYS, 1);
-    assert!(server.figure("tier", "tier_value_bytes") > 32 << 20);
+    wait_until("values go", || {
+        server.figure("tier", "tier_value_bytes") > 32 << 20
+    });
     assert_all(&mut connection, KEYS, 1);
     // What is in the kernel goes on, with the files that it names.
     let port = server.port;

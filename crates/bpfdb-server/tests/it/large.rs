@@ -296,7 +296,7 @@ fn values_cross_the_limit_of_a_slot() {
     assert_eq!(client.say("STRLEN t"), format!(":{}\r\n", SLOT + 1));
     assert_eq!(
         client.say("MEMORY USAGE t"),
-        format!(":{}\r\n", 64 + 48 + SLOT + 32)
+        format!(":{}\r\n", 64 + 64 + SLOT + 32)
     );
 }
 
