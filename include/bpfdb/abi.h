@@ -706,8 +706,6 @@ struct bpfdb_engine {
 	/* User space writes these at any time. */
 	__u32 tracking; /* enum bpfdb_tracking */
 	__u32 eviction; /* enum bpfdb_eviction */
-	__u32 lfu_log_factor;
-	__u32 lfu_decay; /* minutes in which a counter loses one; 0: it loses none */
 	__u64 access_now; /* LRU: the access word of a record that is used now, kept by the timer; LFU:
 			   * BPFDB_ACCESS_COUNTED; 0: nothing is noted */
 	/* Who has scanned what, in a transaction that writes: bpf/storage/scan_lock.bpf.h. Only scans
@@ -758,6 +756,9 @@ struct bpfdb_engine {
 	__u64 keyspaces[BPFDB_KEYSPACES] BPFDB_LINES; /* records of each, by their keys */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
+	/* Of LFU, which user space writes at any time. The first line has no room for them. */
+	__u32 lfu_log_factor BPFDB_LINES;
+	__u32 lfu_decay; /* minutes in which a counter loses one; 0: it loses none */
 } BPFDB_LINES;
 
 _Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "nobody else's line");
