@@ -1,7 +1,10 @@
 //! The servers of one user on one database, and who waits for one.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Instant;
+
+use bytes::Bytes;
 
 use crate::io::slab::Id;
 use crate::parameters::Parameters;
@@ -19,6 +22,41 @@ pub(crate) struct Key {
     pub(crate) is_mirror: bool,
 }
 
+/// Why a host gives the pool no server.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The server's own message.
+    Refused(Bytes),
+    /// The proxy and the server do not agree how the user proves who it is.
+    NotProven(String),
+    /// The host was not there, or is not the one that is meant.
+    Told(String),
+}
+
+impl Failure {
+    /// Is it about the user, so that the same host says it again? Else the host may let the proxy in later.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused(message) => {
+                let mut fields = message.split(|byte| *byte == 0);
+                // It starts, or stops, or has no room.
+                !fields.any(|field| field.starts_with(b"C57P0") || field == b"C53300")
+            }
+            Self::NotProven(_) => true,
+            Self::Told(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(_) => f.write_str("a server has refused the proxy"),
+            Self::NotProven(told) | Self::Told(told) => f.write_str(told),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) key: Key,
@@ -30,10 +68,10 @@ pub(crate) struct Pool {
     /// Servers, those that log in included.
     pub(crate) servers: usize,
     pub(crate) logging_in: usize,
-    /// Which of the database's hosts is used.
-    pub(crate) host: usize,
-    /// Hosts that have not let the proxy in, one after the other.
-    pub(crate) failed: usize,
+    /// Hosts that have not let the proxy in since it was let in last, or since all of them were tried.
+    pub(crate) failed: Vec<Host>,
+    /// What one of them has said of the user.
+    pub(crate) refusal: Option<Failure>,
     /// None of them has: they are left alone until then.
     pub(crate) rests_until: Option<Instant>,
     /// Servers that the kernel knows.
@@ -66,8 +104,8 @@ impl Pool {
             clients: 0,
             servers: 0,
             logging_in: 0,
-            host: 0,
-            failed: 0,
+            failed: Vec::new(),
+            refusal: None,
             rests_until: None,
             known: 0,
             waiting: VecDeque::new(),
@@ -100,10 +138,21 @@ impl Pool {
         !self.is_paused && !rests && self.logging_in < wanted && has_room
     }
 
-    /// The host that is used.
-    pub(crate) fn host(&self) -> &Host {
+    /// The host that is tried next: of those that have not failed the first one from `current` on, which is used for
+    /// the database.
+    pub(crate) fn next_host(&self, current: Option<&Host>) -> &Host {
         let hosts = &self.database.hosts;
-        &hosts[self.host % hosts.len()]
+        let is_current = |host: &Host| Some(host) == current;
+        let first = hosts.iter().position(is_current).unwrap_or(0);
+        let mut in_order = (0..hosts.len()).map(|index| &hosts[(first + index) % hosts.len()]);
+        let next = in_order.find(|host| !self.failed.contains(host));
+        next.unwrap_or(&hosts[first])
+    }
+
+    /// Has none of its hosts let the proxy in?
+    pub(crate) fn has_tried_all(&self) -> bool {
+        let hosts = &self.database.hosts;
+        hosts.iter().all(|host| self.failed.contains(host))
     }
 
     /// The user that servers log in as.

@@ -71,7 +71,7 @@ use crate::kernel::programs::Kernel;
 use crate::mirror::Mirror;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
-use crate::settings::Settings;
+use crate::settings::{Host, Settings};
 use crate::statements::Texts;
 use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
@@ -110,6 +110,8 @@ pub struct Proxy {
     servers: Slab<Server>,
     cancels: Slab<cancel::Cancel>,
     pools: Vec<Pool>,
+    /// By the database: the host that has let the proxy in last.
+    hosts: FxHashMap<String, Host>,
     by_key: FxHashMap<Key, u32>,
     texts: Texts,
     /// What the database has said of passwords.
@@ -209,6 +211,7 @@ impl Proxy {
             servers: Slab::new(),
             cancels: Slab::new(),
             pools: Vec::new(),
+            hosts: FxHashMap::default(),
             by_key: FxHashMap::default(),
             texts: Texts::default(),
             secrets: Secrets::default(),
@@ -448,11 +451,12 @@ impl Proxy {
     /// Is a message awaited that has to be whole, and is longer than what is read else?
     fn is_held(&self, id: Id) -> bool {
         let client = &self.clients[id];
-        client
-            .server
-            .is_some_and(|server| self.servers[server].output.len() < HIGH)
-            && client.input.len() < HELD_MAX
-            && self.awaits_whole(client)
+        let has_room = match client.server {
+            Some(server) => self.servers[server].output.len() < HIGH,
+            // A mirrored client asks for a server when its message is whole.
+            None => client.waits.is_none() && self.is_mirrored(client),
+        };
+        has_room && client.input.len() < HELD_MAX && self.awaits_whole(client)
     }
 
     /// All clients hear why their connection ends.

@@ -57,9 +57,21 @@ impl Proxy {
 
     /// Each server of the pool is closed when it is free.
     pub(super) fn retire(&mut self, number: u32) {
+        self.retire_if(number, |_| true);
+    }
+
+    /// The same of some of them.
+    pub(super) fn retire_if(&mut self, number: u32, is_meant: impl Fn(&Server) -> bool) {
+        let mut are_there = false;
         for id in self.servers.ids() {
             let server = &mut self.servers[id];
-            server.retires |= server.pool == number;
+            if server.pool == number && is_meant(server) {
+                server.retires = true;
+                are_there = true;
+            }
+        }
+        if !are_there {
+            return;
         }
         self.pools[number as usize].retires = true;
         self.take_clients(number);

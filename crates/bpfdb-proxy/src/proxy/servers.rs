@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
 use super::Proxy;
@@ -13,41 +13,13 @@ use crate::io::poll::Source;
 use crate::io::slab::Id;
 use crate::io::socket;
 use crate::io::tls::SslMode;
+use crate::pool::Failure;
 use crate::server::{Lookup, Server, Stage};
-use crate::settings::{Host, TargetSessionAttrs};
+use crate::settings::{Database, Host, TargetSessionAttrs};
 use crate::wire::reply::{self, state};
 
 /// Hosts of which none has let the proxy in are left alone for so long.
 const HOSTS_REST: Duration = Duration::from_millis(250);
-
-/// Why there is no server.
-#[derive(Clone, Debug)]
-enum Failure {
-    /// The server's own message.
-    Refused(Bytes),
-    Told(String),
-}
-
-impl Failure {
-    /// May another host let the proxy in? Not if this one has refused the user.
-    fn is_of_host(&self) -> bool {
-        let Self::Refused(message) = self else {
-            return true;
-        };
-        let mut fields = message.split(|byte| *byte == 0);
-        // It starts, or stops, or has no room.
-        fields.any(|field| field.starts_with(b"C57P0") || field == b"C53300")
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused(_) => f.write_str("a server has refused the proxy"),
-            Self::Told(told) => f.write_str(told),
-        }
-    }
-}
 
 /// Is a server that has let us in one of those that are meant?
 fn fits(login: &Login, target: TargetSessionAttrs) -> bool {
@@ -63,15 +35,21 @@ impl Proxy {
     pub(super) fn open_servers(&mut self, pool: u32) {
         while self.may_open(pool) {
             if let Err(error) = self.open_server(pool, false) {
-                let host = self.pools[pool as usize].host().clone();
+                let host = self.next_host(pool);
                 let told = format!("server connection to {} failed: {error}", host.address);
-                return self.failed_at(pool, &host, &Failure::Told(told));
+                return self.failed_at(pool, &host, Failure::Told(told));
             }
         }
     }
 
+    fn next_host(&self, number: u32) -> Host {
+        let pool = &self.pools[number as usize];
+        let current = self.hosts.get(&pool.key.database);
+        pool.next_host(current).clone()
+    }
+
     fn open_server(&mut self, pool: u32, wants_tls: bool) -> std::io::Result<()> {
-        let host = self.pools[pool as usize].host().clone();
+        let host = self.next_host(pool);
         let socket = socket::connect(&host.address)?;
         let mut server = Server::new(socket, pool, host);
         server.wants_tls = wants_tls;
@@ -94,7 +72,7 @@ impl Proxy {
         if let Err(error) = socket::take_error(server.socket.as_fd()) {
             let address = &server.host.address;
             let told = format!("server connection to {address} failed: {error}");
-            self.not_in(id, &Failure::Told(told));
+            self.not_in(id, Failure::Told(told));
             return;
         }
         if !self.ask_for_tls(id) {
@@ -136,9 +114,12 @@ impl Proxy {
         match login.go_on(&mut server.input, &mut server.output) {
             Step::Waits => self.flush_server(id),
             Step::Refused(_) if may_try_tls => self.again_with_tls(id),
-            Step::Refused(message) => self.not_in(id, &Failure::Refused(message)),
+            Step::Refused(message) => self.not_in(id, Failure::Refused(message)),
             Step::Failed(told) => {
-                self.not_in(id, &Failure::Told(format!("server login failed: {told}")));
+                self.not_in(
+                    id,
+                    Failure::NotProven(format!("server login failed: {told}")),
+                );
             }
             Step::In if !fits(login, self.pools[server.pool as usize].database.target) => {
                 let target = self.pools[server.pool as usize].database.target;
@@ -146,7 +127,7 @@ impl Proxy {
                 server.output.clear();
                 frontend::terminate(&mut server.output);
                 let _ = server.socket.send(&mut server.output);
-                self.not_in(id, &Failure::Told(told));
+                self.not_in(id, Failure::Told(told));
             }
             Step::In => {
                 server.parameters = login.parameters.clone();
@@ -154,20 +135,51 @@ impl Proxy {
                 server.key = login.key;
                 server.stage = Stage::Ready;
                 let (number, welcome) = (server.pool, server.parameters.clone());
+                let host = server.host.clone();
                 let pool = &mut self.pools[number as usize];
                 pool.logging_in -= 1;
-                (pool.failed, pool.rests_until) = (0, None);
+                pool.failed.clear();
+                (pool.refusal, pool.rests_until) = (None, None);
                 pool.welcome.get_or_insert(welcome);
                 let greeting = std::mem::take(&mut pool.greeting);
                 self.server_waits(id);
                 self.offer_server(id);
                 self.tell_full(number);
+                self.use_host(number, &host);
                 for client in greeting {
                     if self.clients.get(client).is_some() {
                         self.greet(client);
                     }
                 }
                 self.begin_session(id);
+            }
+        }
+    }
+
+    /// A host has let the proxy in: it is the database's from now on. If one of them is meant, servers at others are
+    /// not used any more, in none of the database's pools.
+    fn use_host(&mut self, number: u32, host: &Host) {
+        let Database { hosts, target, .. } = &self.pools[number as usize].database;
+        let (is_one_of, target) = (hosts.len() > 1, *target);
+        if !is_one_of {
+            return;
+        }
+        let database = self.pools[number as usize].key.database.clone();
+        self.hosts.insert(database.clone(), host.clone());
+        if target == TargetSessionAttrs::Any {
+            return;
+        }
+        let pools = self.pools_of(Some(&database));
+        for number in &pools {
+            self.retire_if(*number, |server| server.host != *host);
+        }
+        for id in self.servers.ids() {
+            let Some(server) = self.servers.get(id) else {
+                continue;
+            };
+            if !server.is_ready() && server.host != *host && pools.contains(&server.pool) {
+                let told = format!("{} is used instead", host.address);
+                self.not_in(id, Failure::Told(told));
             }
         }
     }
@@ -188,15 +200,15 @@ impl Proxy {
         pool.logging_in -= 1;
         if let Err(error) = self.open_server(server.pool, true) {
             let failure = Failure::Told(error.to_string());
-            self.failed_at(server.pool, &server.host, &failure);
+            self.failed_at(server.pool, &server.host, failure);
         }
     }
 
     pub(super) fn login_failed(&mut self, id: Id, told: String) {
-        self.not_in(id, &Failure::Told(told));
+        self.not_in(id, Failure::Told(told));
     }
 
-    fn not_in(&mut self, id: Id, failure: &Failure) {
+    fn not_in(&mut self, id: Id, failure: Failure) {
         let Some(server) = self.servers.remove(id) else {
             return;
         };
@@ -207,26 +219,35 @@ impl Proxy {
         self.failed_at(server.pool, &server.host, failure);
     }
 
-    /// A host has not let the proxy in. The next one is tried; clients wait meanwhile, and go on waiting if there is
-    /// none: the one that is meant may be about to become it.
-    fn failed_at(&mut self, number: u32, host: &Host, failure: &Failure) {
+    /// A host has not let the proxy in. The next one is tried; clients wait meanwhile. When all were tried they hear
+    /// what one of them has said of the user. If none has, they go on waiting: the host that is meant may be about
+    /// to become it.
+    fn failed_at(&mut self, number: u32, host: &Host, failure: Failure) {
         let pool = &mut self.pools[number as usize];
-        let count = pool.database.hosts.len();
-        if count == 1 || !failure.is_of_host() {
-            return self.no_server(number, failure);
+        if pool.database.hosts.len() == 1 {
+            return self.no_server(number, &failure);
         }
-        // Others that were tried at the same time have failed before.
-        if pool.host() == host {
-            pool.host = (pool.host + 1) % count;
-            pool.failed += 1;
-            let database = pool.key.database.as_str();
-            tracing::warn!(database, %failure, "the next host is tried");
+        if !pool.failed.contains(host) {
+            let (database, address) = (pool.key.database.as_str(), &host.address);
+            tracing::warn!(database, %address, %failure, "the next host is tried");
+            pool.failed.push(host.clone());
         }
-        if pool.failed >= count {
-            pool.failed = 0;
-            pool.rests_until = Some(Instant::now() + HOSTS_REST);
+        if failure.is_refusal() {
+            pool.refusal = Some(failure);
         }
-        self.open_servers(number);
+        if !pool.has_tried_all() {
+            return self.open_servers(number);
+        }
+        pool.rests_until = Some(Instant::now() + HOSTS_REST);
+        // Those that log in at the same time may be let in.
+        if pool.refusal.is_some() && pool.logging_in > 0 {
+            return;
+        }
+        pool.failed.clear();
+        match pool.refusal.take() {
+            Some(refusal) => self.no_server(number, &refusal),
+            None => self.open_servers(number),
+        }
     }
 
     /// Without any server left those who wait are told why; else they go on waiting for the others.
@@ -236,7 +257,7 @@ impl Proxy {
             return;
         }
         match failure {
-            Failure::Told(told) => self.refuse_waiting(number, told),
+            Failure::NotProven(told) | Failure::Told(told) => self.refuse_waiting(number, told),
             Failure::Refused(message) => {
                 for client in self.take_waiting(number) {
                     self.end(client, message);
@@ -272,7 +293,7 @@ impl Proxy {
 
     /// A server took too long.
     pub(super) fn too_late(&mut self, id: Id) {
-        self.not_in(id, &Failure::Told("server connection timed out".into()));
+        self.not_in(id, Failure::Told("server connection timed out".into()));
     }
 
     /// The database has closed a connection.
@@ -282,7 +303,7 @@ impl Proxy {
         };
         if !server.is_ready() {
             let told = "server closed the connection while the proxy logged in";
-            return self.not_in(id, &Failure::Told(told.into()));
+            return self.not_in(id, Failure::Told(told.into()));
         }
         // What it has said before.
         self.server_speaks(id);

@@ -124,3 +124,50 @@ fn a_user_that_is_refused_does_not_wait_for_another_host() {
     let told = wire.until(b'Z');
     assert_eq!(error(&told, b'C'), "28000");
 }
+
+/// Hosts may know different users: the user hears that it is refused when none lets it in.
+#[test]
+fn a_host_that_refuses_a_user_is_passed_over() {
+    let (own, shared) = (postgres::of_its_own(), postgres::shared());
+    shared.direct("create role passed_over login");
+    let proxy = before(Way::Plain, &own, shared, "any");
+    let mut wire = Wire::connect(proxy.port, "passed_over", &[]);
+    let port = "select current_setting('port')";
+    assert_eq!(wire.value(port), shared.port.to_string());
+}
+
+/// A password that the proxy does not have is not looked for at one host after the other without end.
+#[test]
+fn a_login_that_no_host_can_take_ends() {
+    let shared = postgres::shared();
+    let proxy = before(Way::Plain, shared, shared, "read-write");
+    let mut wire = Wire::open(proxy.port);
+    wire.send(&crate::wire::start_packet(postgres::SECRETIVE, &[]));
+    let told = wire.until(b'Z');
+    assert_eq!(error(&told, b'C'), "08006");
+    assert!(error(&told, b'M').contains("none is known"));
+}
+
+/// Two hosts that both say that they are the primary: no pool goes on with the one that another pool has left.
+#[test]
+fn all_pools_of_a_database_leave_a_host_together() {
+    for (way, user) in [(Way::Kernel, "leaves_one"), (Way::Plain, "leaves_two")] {
+        let (first, second) = (postgres::of_its_own(), postgres::shared());
+        second.direct(&format!("create role {user} login"));
+        let proxy = before(way, &first, second, "read-write");
+        let (mut idle, mut within) = (proxy.client(), proxy.client());
+        let port = "select current_setting('port')";
+        within.query("begin");
+        for wire in [&mut idle, &mut within] {
+            assert_eq!(wire.value(port), first.port.to_string(), "{way:?}");
+        }
+        // The first host does not know this user.
+        let mut other = Wire::connect(proxy.port, user, &[]);
+        assert_eq!(other.value(port), second.port.to_string(), "{way:?}");
+        assert_eq!(idle.value(port), second.port.to_string(), "{way:?}");
+        // A transaction ends where it has begun.
+        assert_eq!(within.value(port), first.port.to_string(), "{way:?}");
+        within.query("commit");
+        assert_eq!(within.value(port), second.port.to_string(), "{way:?}");
+    }
+}

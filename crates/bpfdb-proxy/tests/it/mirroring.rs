@@ -124,6 +124,37 @@ fn a_mirror_gets_every_transaction() {
     }
 }
 
+/// Longer than what is read from a client that has no server.
+#[test]
+fn long_messages_that_begin_transactions_are_mirrored() {
+    let [mut first, mut second] = with_table("mirror_long");
+    let proxy = start(Way::Plain, postgres::shared().port, true, 32 << 20);
+    let mut wire = proxy.client();
+    let long = "y".repeat(1 << 20);
+    let insert = |a: i32| format!("insert into mirror_long values ({a}, '{long}')");
+    assert_eq!(kinds(&wire.query(&insert(1))), "CZ");
+    wire.send(&[parse("", &insert(2)), execute(""), sync()].concat());
+    assert!(kinds(&wire.until(b'Z')).ends_with("CZ"));
+    let with_parameter = parse("long", "insert into mirror_long values (3, $1)");
+    wire.send(&[with_parameter, sync()].concat());
+    wire.until(b'Z');
+    let length = (long.len() as u32).to_be_bytes();
+    let bind = [
+        &b"\0long\0\0\0\0\x01"[..],
+        &length,
+        long.as_bytes(),
+        b"\0\0",
+    ]
+    .concat();
+    wire.send(&[message(b'B', &bind), message(b'E', b"\0\0\0\0\0"), sync()].concat());
+    assert!(kinds(&wire.until(b'Z')).ends_with("CZ"));
+    let shown = "select string_agg(a || '-' || md5(b), ' ' order by a) from mirror_long";
+    let wanted = first.value(shown);
+    assert_eq!(wanted.split(' ').count(), 3, "{wanted}");
+    await_value(&mut second, shown, &wanted);
+    assert_eq!(lost(&proxy), 0);
+}
+
 #[test]
 fn many_clients_are_mirrored() {
     for (way, mode) in [
