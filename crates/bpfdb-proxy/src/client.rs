@@ -121,6 +121,8 @@ pub(crate) struct Client {
     pub(crate) mirrored: Mirrored,
     /// It has no connection: it sends to a mirror what another client has sent.
     pub(crate) shadow: Option<Shadow>,
+    /// It was another proxy's.
+    pub(crate) is_adopted: bool,
     /// It is at the console.
     pub(crate) console: Option<Role>,
     /// When it has sent its last request this way, ns of the monotonic clock; 0: none.
@@ -164,6 +166,7 @@ impl Client {
             copies: 0,
             mirrored: Mirrored::default(),
             shadow: None,
+            is_adopted: false,
             console: None,
             asked: 0,
         }

@@ -35,11 +35,14 @@ fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     raise_limit();
-    let _pid_file = PidFile::write(file.settings.administration.pid_file.as_deref())?;
+    let pid_file = file.settings.administration.pid_file.clone();
+    check_writable(pid_file.as_deref())?;
     // In every thread, before there is another.
     let signals = handled();
     signals.thread_block().context("cannot block signals")?;
     let (mut proxy, stopper) = Proxy::new(file.settings)?;
+    // Until here it is that of a proxy that this one follows.
+    let _pid_file = PidFile::write(pid_file);
     proxy.on_reload(move || arguments.settings().map_err(|error| format!("{error:#}")));
     thread::Builder::new()
         .name("signals".into())
@@ -88,14 +91,28 @@ fn start_log(administration: &Administration) -> anyhow::Result<()> {
 struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    fn write(path: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = path {
+    /// The proxy may have taken the place of another one by now: so it serves without the file, too.
+    fn write(path: Option<PathBuf>) -> Self {
+        if let Some(path) = &path {
             let number = format!("{}\n", std::process::id());
-            fs::write(path, number)
-                .with_context(|| format!("cannot write pidfile {}", path.display()))?;
+            if let Err(error) = fs::write(path, number) {
+                tracing::error!(%error, path = %path.display(), "cannot write pidfile");
+            }
         }
-        Ok(Self(path.map(Path::to_owned)))
+        Self(path)
     }
+}
+
+/// Can the file be written? What is in it stays.
+fn check_writable(path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let was_there = path.exists();
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.with_context(|| format!("cannot write pidfile {}", path.display()))?;
+    if !was_there {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 impl Drop for PidFile {

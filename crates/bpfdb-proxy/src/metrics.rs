@@ -6,8 +6,8 @@
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bpfdb_service::Response;
@@ -246,9 +246,10 @@ impl Figures {
 }
 
 /// The event loop, for the endpoint's threads.
+#[derive(Clone)]
 pub(crate) struct Loop {
     /// Asks it, and its pages.
-    pub(crate) both: Mutex<(UnixStream, Receiver<String>)>,
+    pub(crate) both: Arc<Mutex<(UnixStream, Receiver<String>)>>,
     /// What asks for a page.
     pub(crate) question: u8,
 }

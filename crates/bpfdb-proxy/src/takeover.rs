@@ -2,30 +2,71 @@
 //!
 //! ```text
 //!   successor ── connects to takeover_socket ──► proxy
-//!   successor ◄── Listener, with its descriptor; …; AllListeners ── proxy
+//!   successor ◄── Hello; Listener, with its descriptor; …; Takeover, with that of this socket; AllListeners ── proxy
 //!   successor ── Ready: it can serve ──► proxy
-//!   successor ◄── Keep, with maps of the kernel; Gone: it listens no more ── proxy
+//!   successor ◄── Keep, with maps of the kernel; Held; Prepared: it accepts nobody for now ── proxy
+//!   successor ── Taken: it will serve ──► proxy
+//!   successor ◄── Gone: it has closed its listeners ── proxy
 //!   successor ◄── Client, with its descriptor; … as they have no transaction ── proxy
+//!   successor ── Adopted, or Stays ──► proxy
 //!   successor ── Cancel: of a client that it does not know ──► proxy
 //! ```
 //!
+//! Until Taken has arrived the proxy goes on if the successor ends, or says nothing for too long. From then on the
+//! successor serves, whatever becomes of the proxy. A client is the proxy's until Adopted has arrived.
+//!
 //! One message is one packet (SOCK_SEQPACKET): a byte that says what it is, and fields that are bytes with their
-//! length before them.
+//! length before them. Hello and Ready have the version of all of this.
 
-use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+mod channel;
+
 use std::path::PathBuf;
-use std::ptr;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use zeroize::Zeroizing;
 
 use crate::io::socket::Address;
+pub(crate) use channel::{Channel, Received};
 
+/// Proxies of another version do not follow each other.
+pub(crate) const VERSION: u32 = 2;
 /// Longer ones are not sent, bytes: a client with many long statements stays.
-pub(crate) const MESSAGE_MAX: usize = 64 * 1024;
-/// Room for one descriptor beside a message, as CMSG_SPACE says it.
-const CONTROL: usize = 64;
+const MESSAGE_MAX: usize = 64 * 1024;
+
+/// By which a client cancels; it tells clients apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct CancelKey {
+    pub(crate) number: i32,
+    pub(crate) secret: i32,
+}
+
+/// As good as a password: it is not shown, and wiped when it is dropped.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) Zeroizing<Vec<u8>>);
+
+impl Secret {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(Zeroizing::new(bytes.to_vec()))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// What operators have said at the console.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) all_paused: bool,
+    pub(crate) paused: Vec<String>,
+    pub(crate) disabled: Vec<String>,
+    /// SET: names and values.
+    pub(crate) settings: Vec<(String, String)>,
+    /// MIRROR: databases and their mirrors; an empty one is none.
+    pub(crate) mirrors: Vec<(String, String)>,
+}
 
 /// A client between two transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,20 +78,34 @@ pub(crate) struct ClientState {
     pub(crate) parameters: Vec<(String, String)>,
     /// Its names of prepared statements, and what Parse has of them behind the name.
     pub(crate) statements: Vec<(Bytes, Bytes)>,
-    /// By which it cancels.
-    pub(crate) number: i32,
-    pub(crate) secret: i32,
+    pub(crate) key: CancelKey,
+    /// What is known of the password of the user that its servers log in as.
+    pub(crate) password: Option<Secret>,
+    /// That user's SCRAM keys: the client's, and the server's.
+    pub(crate) keys: Option<(Secret, Secret)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
+    Hello {
+        version: u32,
+    },
     Listener(Address),
+    Takeover,
     AllListeners,
-    Ready,
+    Ready {
+        version: u32,
+    },
     Keep,
+    Held(Said),
+    Prepared,
+    Taken,
     Gone,
-    Client(ClientState),
-    Cancel { number: i32, secret: i32 },
+    Client(Box<ClientState>),
+    Adopted(CancelKey),
+    /// It was not adopted.
+    Stays(CancelKey),
+    Cancel(CancelKey),
 }
 
 fn put(out: &mut BytesMut, bytes: &[u8]) {
@@ -81,10 +136,96 @@ fn pairs<T>(from: &mut Bytes, one: impl Fn(&mut Bytes) -> Option<T>) -> Option<V
     (0..count).map(|_| pair()).collect()
 }
 
+fn put_texts(out: &mut BytesMut, texts: &[String]) {
+    out.put_u32(texts.len() as u32);
+    for text in texts {
+        put(out, text.as_bytes());
+    }
+}
+
+fn texts(from: &mut Bytes) -> Option<Vec<String>> {
+    let count = from.try_get_u32().ok()?;
+    (0..count).map(|_| text(from)).collect()
+}
+
+fn put_key(out: &mut BytesMut, key: CancelKey) {
+    out.put_i32(key.number);
+    out.put_i32(key.secret);
+}
+
+fn key(from: &mut Bytes) -> Option<CancelKey> {
+    Some(CancelKey {
+        number: from.try_get_i32().ok()?,
+        secret: from.try_get_i32().ok()?,
+    })
+}
+
+fn flag(from: &mut Bytes) -> Option<bool> {
+    match from.try_get_u8().ok()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn put_secrets(out: &mut BytesMut, secrets: &[&Secret]) {
+    out.put_u8(u8::from(!secrets.is_empty()));
+    for secret in secrets {
+        put(out, &secret.0);
+    }
+}
+
+fn secret(from: &mut Bytes) -> Option<Secret> {
+    Some(Secret::of(&take(from)?))
+}
+
+impl ClientState {
+    fn write(&self, out: &mut BytesMut) {
+        put(out, self.user.as_bytes());
+        put(out, self.database.as_bytes());
+        put_pairs(out, &self.options);
+        put_pairs(out, &self.parameters);
+        put_pairs(out, &self.statements);
+        put_key(out, self.key);
+        let password: Vec<&Secret> = self.password.iter().collect();
+        put_secrets(out, &password);
+        match &self.keys {
+            Some((client, server)) => put_secrets(out, &[client, server]),
+            None => put_secrets(out, &[]),
+        }
+    }
+
+    fn read(from: &mut Bytes) -> Option<Self> {
+        Some(Self {
+            user: text(from)?,
+            database: text(from)?,
+            options: pairs(from, text)?,
+            parameters: pairs(from, text)?,
+            statements: pairs(from, take)?,
+            key: key(from)?,
+            password: if flag(from)? {
+                Some(secret(from)?)
+            } else {
+                None
+            },
+            keys: if flag(from)? {
+                Some((secret(from)?, secret(from)?))
+            } else {
+                None
+            },
+        })
+    }
+}
+
 impl Message {
     fn write(&self) -> BytesMut {
-        let mut out = BytesMut::new();
+        // It does not grow then, which would leave a copy behind.
+        let mut out = BytesMut::with_capacity(MESSAGE_MAX);
         match self {
+            Self::Hello { version } => {
+                out.put_u8(b'V');
+                out.put_u32(*version);
+            }
             Self::Listener(Address::Inet(address)) => {
                 out.put_u8(b'I');
                 put(&mut out, address.to_string().as_bytes());
@@ -93,24 +234,39 @@ impl Message {
                 out.put_u8(b'U');
                 put(&mut out, path.as_os_str().as_encoded_bytes());
             }
+            Self::Takeover => out.put_u8(b'T'),
             Self::AllListeners => out.put_u8(b'E'),
-            Self::Ready => out.put_u8(b'R'),
+            Self::Ready { version } => {
+                out.put_u8(b'R');
+                out.put_u32(*version);
+            }
             Self::Keep => out.put_u8(b'M'),
+            Self::Held(held) => {
+                out.put_u8(b'H');
+                out.put_u8(u8::from(held.all_paused));
+                put_texts(&mut out, &held.paused);
+                put_texts(&mut out, &held.disabled);
+                put_pairs(&mut out, &held.settings);
+                put_pairs(&mut out, &held.mirrors);
+            }
+            Self::Prepared => out.put_u8(b'P'),
+            Self::Taken => out.put_u8(b'A'),
             Self::Gone => out.put_u8(b'G'),
             Self::Client(client) => {
                 out.put_u8(b'C');
-                put(&mut out, client.user.as_bytes());
-                put(&mut out, client.database.as_bytes());
-                put_pairs(&mut out, &client.options);
-                put_pairs(&mut out, &client.parameters);
-                put_pairs(&mut out, &client.statements);
-                out.put_i32(client.number);
-                out.put_i32(client.secret);
+                client.write(&mut out);
             }
-            Self::Cancel { number, secret } => {
+            Self::Adopted(key) => {
+                out.put_u8(b'D');
+                put_key(&mut out, *key);
+            }
+            Self::Stays(key) => {
+                out.put_u8(b'S');
+                put_key(&mut out, *key);
+            }
+            Self::Cancel(key) => {
                 out.put_u8(b'K');
-                out.put_i32(*number);
-                out.put_i32(*secret);
+                put_key(&mut out, *key);
             }
         }
         out
@@ -120,137 +276,34 @@ impl Message {
     fn read(mut from: Bytes) -> Option<Self> {
         let from = &mut from;
         let message = match from.try_get_u8().ok()? {
+            b'V' => Self::Hello {
+                version: from.try_get_u32().ok()?,
+            },
             b'I' => Self::Listener(Address::Inet(text(from)?.parse().ok()?)),
             b'U' => Self::Listener(Address::Unix(PathBuf::from(text(from)?))),
+            b'T' => Self::Takeover,
             b'E' => Self::AllListeners,
-            b'R' => Self::Ready,
-            b'M' => Self::Keep,
-            b'G' => Self::Gone,
-            b'C' => Self::Client(ClientState {
-                user: text(from)?,
-                database: text(from)?,
-                options: pairs(from, text)?,
-                parameters: pairs(from, text)?,
-                statements: pairs(from, take)?,
-                number: from.try_get_i32().ok()?,
-                secret: from.try_get_i32().ok()?,
-            }),
-            b'K' => Self::Cancel {
-                number: from.try_get_i32().ok()?,
-                secret: from.try_get_i32().ok()?,
+            b'R' => Self::Ready {
+                version: from.try_get_u32().ok()?,
             },
+            b'M' => Self::Keep,
+            b'H' => Self::Held(Said {
+                all_paused: flag(from)?,
+                paused: texts(from)?,
+                disabled: texts(from)?,
+                settings: pairs(from, text)?,
+                mirrors: pairs(from, text)?,
+            }),
+            b'P' => Self::Prepared,
+            b'A' => Self::Taken,
+            b'G' => Self::Gone,
+            b'C' => Self::Client(Box::new(ClientState::read(from)?)),
+            b'D' => Self::Adopted(key(from)?),
+            b'S' => Self::Stays(key(from)?),
+            b'K' => Self::Cancel(key(from)?),
             _ => return None,
         };
         from.is_empty().then_some(message)
-    }
-}
-
-/// What came of looking for a message.
-#[derive(Debug)]
-pub(crate) enum Received {
-    Message(Message, Option<OwnedFd>),
-    Nothing,
-    /// The other process is gone, or sends what is no message.
-    End,
-}
-
-/// The other process.
-#[derive(Debug)]
-pub(crate) struct Channel(pub(crate) OwnedFd);
-
-/// Aligned as the header of a control message.
-#[repr(C, align(8))]
-struct Control([u8; CONTROL]);
-
-impl Channel {
-    /// Sends a message, if there is room for it now; a copy of the descriptor goes with it.
-    ///
-    /// # Errors
-    /// WouldBlock: there is no room. InvalidInput: it is too long. Else the other process is gone.
-    pub(crate) fn send(&self, message: &Message, fd: Option<&dyn AsFd>) -> io::Result<()> {
-        let bytes = message.write();
-        if bytes.len() > MESSAGE_MAX {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let mut part = libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
-        let mut control = Control([0; CONTROL]);
-        // SAFETY: a structure of numbers and pointers, for which zero is valid.
-        let mut header: libc::msghdr = unsafe { zeroed() };
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        if let Some(fd) = fd {
-            let fd: RawFd = fd.as_fd().as_raw_fd();
-            let size = size_of::<RawFd>() as u32;
-            header.msg_control = (&raw mut control).cast();
-            // SAFETY: there is room for one descriptor, at an address that is aligned for the header.
-            unsafe {
-                header.msg_controllen = libc::CMSG_SPACE(size) as usize;
-                let first = libc::CMSG_FIRSTHDR(&raw const header);
-                (*first).cmsg_level = libc::SOL_SOCKET;
-                (*first).cmsg_type = libc::SCM_RIGHTS;
-                (*first).cmsg_len = libc::CMSG_LEN(size) as usize;
-                ptr::copy_nonoverlapping(&raw const fd, libc::CMSG_DATA(first).cast(), 1);
-            }
-        }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the header and what it names live until it returns.
-        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, flags) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
-    /// The next message. Whether it waits for one is up to the socket.
-    pub(crate) fn receive(&self) -> Received {
-        let mut bytes = vec![0u8; MESSAGE_MAX];
-        let mut part = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
-        let mut control = Control([0; CONTROL]);
-        // SAFETY: as above.
-        let mut header: libc::msghdr = unsafe { zeroed() };
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        header.msg_control = (&raw mut control).cast();
-        // Of one descriptor.
-        // SAFETY: a function of a number.
-        header.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as usize;
-        // SAFETY: as above.
-        let got =
-            unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
-        let Ok(length) = usize::try_from(got) else {
-            return match io::Error::last_os_error().kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Received::Nothing,
-                _ => Received::End,
-            };
-        };
-        let fd = received_fd(&header);
-        bytes.truncate(length);
-        let is_whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
-        match Message::read(bytes.into()).filter(|_| is_whole) {
-            Some(message) => Received::Message(message, fd),
-            None => Received::End,
-        }
-    }
-}
-
-/// The descriptor that came with a message.
-fn received_fd(header: &libc::msghdr) -> Option<OwnedFd> {
-    // SAFETY: recvmsg() has filled the header and its control messages.
-    unsafe {
-        let first = libc::CMSG_FIRSTHDR(header);
-        let is_fd = !first.is_null()
-            && (*first).cmsg_level == libc::SOL_SOCKET
-            && (*first).cmsg_type == libc::SCM_RIGHTS;
-        is_fd.then(|| {
-            let fd = ptr::read_unaligned(libc::CMSG_DATA(first).cast::<RawFd>());
-            OwnedFd::from_raw_fd(fd)
-        })
     }
 }
 
@@ -266,8 +319,12 @@ mod tests {
             options: vec![pair("search_path", "a, b")],
             parameters: vec![pair("TimeZone", "UTC"), pair("application_name", "")],
             statements: vec![(Bytes::new(), Bytes::from_static(b"select 1\0\0\0"))],
-            number: 7,
-            secret: -1,
+            key: CancelKey {
+                number: 7,
+                secret: -1,
+            },
+            password: Some(Secret::of(b"md5")),
+            keys: Some((Secret::of(b"client"), Secret::of(b"server"))),
         }
     }
 
@@ -276,15 +333,29 @@ mod tests {
         for message in [
             Message::Listener(Address::Inet(([127, 0, 0, 1], 6432).into())),
             Message::Listener(Address::Unix("/run/.s.PGSQL.6432".into())),
+            Message::Hello { version: VERSION },
+            Message::Takeover,
             Message::AllListeners,
-            Message::Ready,
+            Message::Ready { version: 7 },
             Message::Keep,
+            Message::Held(Said {
+                all_paused: true,
+                paused: vec!["a".into(), "b".into()],
+                disabled: vec!["c".into()],
+                settings: vec![("query_timeout".into(), "7".into())],
+                mirrors: vec![("a".into(), String::new())],
+            }),
+            Message::Prepared,
+            Message::Taken,
             Message::Gone,
-            Message::Client(client()),
-            Message::Cancel {
+            Message::Client(Box::new(client())),
+            Message::Client(Box::default()),
+            Message::Adopted(client().key),
+            Message::Stays(client().key),
+            Message::Cancel(CancelKey {
                 number: 1,
                 secret: i32::MIN,
-            },
+            }),
         ] {
             let bytes = message.write().freeze();
             assert_eq!(Message::read(bytes.clone()), Some(message.clone()));
@@ -295,46 +366,5 @@ mod tests {
             let longer = [&bytes[..], b"x"].concat();
             assert_eq!(Message::read(longer.into()), None);
         }
-    }
-
-    #[test]
-    fn descriptors_come_with_messages() {
-        use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-        use std::io::{Read, Write};
-        use std::os::unix::net::UnixStream;
-
-        let (one, other) = socketpair(
-            AddressFamily::Unix,
-            SockType::SeqPacket,
-            None,
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        )
-        .expect("a pair");
-        let (one, other) = (Channel(one), Channel(other));
-        assert!(matches!(other.receive(), Received::Nothing));
-        let (mut kept, sent) = UnixStream::pair().expect("a pair");
-        let message = Message::Client(client());
-        one.send(&message, Some(&sent)).expect("sent");
-        one.send(&Message::Gone, None).expect("sent");
-        drop(sent);
-        let Received::Message(found, Some(fd)) = other.receive() else {
-            panic!("no message");
-        };
-        assert_eq!(found, message);
-        UnixStream::from(fd).write_all(b"a").expect("written");
-        let mut read = [0];
-        kept.read_exact(&mut read).expect("read");
-        assert!(matches!(
-            other.receive(),
-            Received::Message(Message::Gone, None)
-        ));
-        let mut long = client();
-        long.user = "u".repeat(MESSAGE_MAX);
-        let told = one
-            .send(&Message::Client(long), None)
-            .expect_err("too long");
-        assert_eq!(told.kind(), io::ErrorKind::InvalidInput);
-        drop(one);
-        assert!(matches!(other.receive(), Received::End));
     }
 }

@@ -121,6 +121,20 @@ pub(crate) struct Keys {
     server: Vec<u8>,
 }
 
+impl Keys {
+    pub(crate) fn of(client: &[u8], server: &[u8]) -> Self {
+        Self {
+            client: client.to_vec(),
+            server: server.to_vec(),
+        }
+    }
+
+    /// The client's, and the server's.
+    pub(crate) fn parts(&self) -> [&[u8]; 2] {
+        [&self.client, &self.server]
+    }
+}
+
 /// Not to be shown: as good as a password.
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

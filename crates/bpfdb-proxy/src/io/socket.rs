@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BytesMut};
@@ -73,7 +73,7 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
             Address::Unix(path) => {
                 let fd = stream(AddressFamily::Unix)?;
                 // A proxy that was killed has left it.
-                let _ = std::fs::remove_file(path);
+                remove_file(path);
                 bind(fd.as_raw_fd(), &unix(path)?)?;
                 // As PostgreSQL: passwords and rules say who may come in.
                 std::fs::set_permissions(path, Permissions::from_mode(0o777))
@@ -85,6 +85,14 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
         Ok(fd)
     };
     made().map_err(system(format!("listen on {address}")))
+}
+
+/// Removes the file of a socket. What is none stays, and no socket can be bound there.
+pub(crate) fn remove_file(path: &Path) {
+    let found = std::fs::symlink_metadata(path);
+    if found.is_ok_and(|found| found.file_type().is_socket()) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Who may connect to a Unix socket, as the mode of its file.

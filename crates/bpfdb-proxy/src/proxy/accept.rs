@@ -84,12 +84,12 @@ impl Proxy {
 
     /// Listeners that were not waited for are waited for again.
     pub(super) fn accept_again(&mut self) {
-        if std::mem::take(&mut self.accepting.rests) {
+        if !self.succession.is_prepared() && std::mem::take(&mut self.accepting.rests) {
             self.wait_for_listeners(Interest::READ);
         }
     }
 
-    fn wait_for_listeners(&self, interest: Interest) {
+    pub(super) fn wait_for_listeners(&self, interest: Interest) {
         for (index, listener) in self.listeners.iter().enumerate() {
             let source = Source::Listener(index as u32);
             self.poll.change(listener.as_fd(), source, interest);
@@ -313,6 +313,11 @@ impl Proxy {
             let told = format!("database \"{}\" is disabled", key.database);
             return Err((state::PROTOCOL_VIOLATION, told));
         }
+        self.pool_of(key)
+    }
+
+    /// The same, also if the database takes no new clients.
+    pub(super) fn pool_of(&mut self, key: Key) -> Result<u32, (&'static str, String)> {
         let databases = &self.settings.databases;
         let database = databases
             .get(&key.database)

@@ -1,9 +1,10 @@
 //! What the endpoint of metrics is told.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 
 use bpfdb_service::endpoint::Endpoint;
 
@@ -49,6 +50,20 @@ impl Proxy {
         }
     }
 
+    /// The endpoint, once the predecessor has left its address.
+    pub(super) fn serve_metrics(&mut self) {
+        if self.metrics.is_some() || self.asker.is_none() {
+            return;
+        }
+        match serve(&self.settings, self.asker.as_ref(), true) {
+            Ok(endpoint) => self.metrics = endpoint,
+            Err(error) => {
+                tracing::error!(%error, "there are no metrics");
+                self.asker = None;
+            }
+        }
+    }
+
     /// A page for the endpoint, which has asked for it.
     pub(super) fn make_page(&self) {
         match self.figures().page() {
@@ -70,24 +85,36 @@ fn shown(now: MirrorNow) -> MirrorFigures {
     }
 }
 
-/// The endpoint, if the settings have an address for it.
-pub(super) fn serve(
+/// What the endpoint asks, if the settings have an address for it.
+pub(super) fn asker(
     settings: &Settings,
     stopper: &UnixStream,
     pages: Receiver<String>,
-) -> Result<Option<Endpoint>> {
-    let Some(address) = settings.administration.metrics else {
+) -> Result<Option<metrics::Loop>> {
+    if settings.administration.metrics.is_none() {
         return Ok(None);
-    };
+    }
     let stream = stopper
         .try_clone()
         .map_err(system("duplicate a descriptor"))?;
-    let asker = metrics::Loop {
-        both: Mutex::new((stream, pages)),
+    Ok(Some(metrics::Loop {
+        both: Arc::new(Mutex::new((stream, pages))),
         question: MAKE_PAGE,
+    }))
+}
+
+/// The endpoint. `is_successor`: it may be the predecessor that has the address still; then there is none yet.
+pub(super) fn serve(
+    settings: &Settings,
+    asker: Option<&metrics::Loop>,
+    is_successor: bool,
+) -> Result<Option<Endpoint>> {
+    let (Some(address), Some(asker)) = (settings.administration.metrics, asker) else {
+        return Ok(None);
     };
-    let endpoint = Endpoint::start(address, asker);
-    endpoint
-        .map(Some)
-        .map_err(system(format!("serve metrics on {address}")))
+    match Endpoint::start(address, asker.clone()) {
+        Ok(endpoint) => Ok(Some(endpoint)),
+        Err(error) if is_successor && error.kind() == ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(system(format!("serve metrics on {address}"))(error)),
+    }
 }

@@ -358,7 +358,7 @@ impl Proxy {
     }
 
     /// Has a shadow something to do?
-    fn is_behind(&self, id: Id) -> bool {
+    pub(super) fn is_behind(&self, id: Id) -> bool {
         let copy = &self.clients[id];
         let server = copy.server.map(|server| &self.servers[server]);
         let is_answered = server.is_none_or(|server| server.expected.is_empty());

@@ -11,6 +11,7 @@
 //! | `accept`, `admit` | a connection becomes a client; how it proves who it is |
 //! | `secure` | TLS begins |
 //! | `requests`, `extended` | from a client to its server |
+//! | `flow` | what is sent, and what is waited for |
 //! | `replies` | from a server to its client; when a transaction is over |
 //! | `pools` | who gets which server |
 //! | `servers` | servers are opened, log in, and are closed |
@@ -22,7 +23,8 @@
 //! | `mirroring` | what is sent to a second database, too |
 //! | `handover` | which clients the kernel serves |
 //! | `stopper` | what is said from other threads |
-//! | `succession` | one proxy takes the place of another |
+//! | `succession` | another proxy takes the place of this one |
+//! | `predecessor` | this proxy takes the place of another one |
 //! | `console` | what operators see and say |
 //! | `pause` | databases that are paused, and servers that are replaced |
 
@@ -33,11 +35,13 @@ mod cancel;
 mod console;
 mod extended;
 mod figures;
+mod flow;
 mod handover;
 mod leave;
 mod mirroring;
 mod pause;
 mod pools;
+mod predecessor;
 mod quotas;
 mod replies;
 mod requests;
@@ -68,6 +72,7 @@ use crate::io::slab::{Id, Slab};
 use crate::io::socket::{self, Address, Received};
 use crate::io::tls;
 use crate::kernel::programs::Kernel;
+use crate::metrics::Loop;
 use crate::mirror::Mirror;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
@@ -75,8 +80,9 @@ use crate::settings::{Host, Settings};
 use crate::statements::Texts;
 use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
+use predecessor::Predecessor;
 pub use stopper::Stopper;
-use succession::{Predecessor, Succession};
+use succession::Succession;
 
 /// Bytes that wait to be sent to one end; then nothing more is read from the other. Twice what one
 /// `recv()` brings, so that both can be under way.
@@ -136,6 +142,8 @@ pub struct Proxy {
     /// For the endpoint; gone before that, which would wait for a page.
     pages: Sender<String>,
     metrics: Option<Endpoint>,
+    /// What the endpoint asks for a page, if there is to be one.
+    asker: Option<Loop>,
     /// It is over.
     ends: bool,
     /// It is when all servers are closed.
@@ -145,10 +153,11 @@ pub struct Proxy {
 type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
 
 impl Proxy {
-    /// Listens, and serves nobody yet.
+    /// Listens, and serves nobody yet. If there is a proxy at `takeover_socket`, its place is taken.
     ///
     /// # Errors
-    /// An address that cannot be listened at.
+    /// An address that cannot be listened at, programs that cannot be loaded, a proxy that cannot be followed: that goes
+    /// on then as if there had been none of this.
     pub fn new(settings: Settings) -> Result<(Self, Stopper)> {
         settings.check()?;
         let settings = Rc::new(settings);
@@ -194,10 +203,11 @@ impl Proxy {
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let (pages, asked) = channel();
+        let asker = figures::asker(&settings, &stopper, asked)?;
+        let metrics = figures::serve(&settings, asker.as_ref(), predecessor.is_some())?;
         if let Some(before) = &mut predecessor {
-            before.take_over()?;
+            before.prepare()?;
         }
-        let metrics = figures::serve(&settings, &stopper, asked)?;
         let mut proxy = Self {
             settings,
             poll,
@@ -230,10 +240,13 @@ impl Proxy {
             source: None,
             pages,
             metrics,
+            asker,
             ends: false,
             ends_when_paused: false,
         };
         proxy.begin_succession(predecessor)?;
+        proxy.take_over()?;
+        proxy.serve_metrics();
         Ok((proxy, Stopper(stopper)))
     }
 
@@ -362,115 +375,18 @@ impl Proxy {
         self.work.push_back(Work::Server(id));
     }
 
-    /// Sends what is there for a client, and waits for what it has to wait for.
-    fn flush_client(&mut self, id: Id) {
-        let Some(client) = self.clients.get_mut(id) else {
-            return;
-        };
-        let before = client.output.len();
-        match client.socket.send(&mut client.output) {
-            Ok(sent) => {
-                client.sent += sent as u64;
-                if let Some(pool) = client.pool {
-                    self.pools[pool as usize].traffic.sent += sent as u64;
-                }
-            }
-            Err(_) => return self.leave(id),
-        }
-        let (now, server) = (client.output.len(), client.server);
-        let is_at_console = client.console.is_some();
-        // There is room again.
-        if before >= HIGH && now < HIGH {
-            if let Some(server) = server {
-                self.work.push_back(Work::Server(server));
-            } else if is_at_console {
-                self.work.push_back(Work::Client(id));
-            }
-        }
-        self.client_waits(id);
-    }
-
-    fn flush_server(&mut self, id: Id) {
-        let Some(server) = self.servers.get_mut(id) else {
-            return;
-        };
-        let before = server.output.len();
-        if server.socket.send(&mut server.output).is_err() {
-            return self.server_ended(id);
-        }
-        let (now, client) = (server.output.len(), server.client);
-        if before >= HIGH
-            && now < HIGH
-            && let Some(client) = client
-        {
-            self.work.push_back(Work::Client(client));
-        }
-        self.server_waits(id);
-    }
-
-    /// What a client waits for: to be read from, unless its server has not taken the last of it.
-    fn client_waits(&mut self, id: Id) {
-        let Some(client) = self
-            .clients
-            .get(id)
-            .filter(|client| client.shadow.is_none())
-        else {
-            return;
-        };
-        // Replies of the console have no server that would stop for a client that does not take them.
-        let has_room = client.console.is_none() || client.output.len() < HIGH;
-        let wanted = Interest {
-            readable: has_room && (client.input.len() < HIGH || self.is_held(id)),
-            writable: client.has_output(),
-        };
-        let client = &mut self.clients[id];
-        if client.interest != wanted {
-            client.interest = wanted;
-            self.poll
-                .change(client.socket.as_fd(), Source::Client(id), wanted);
-        }
-    }
-
-    fn server_waits(&mut self, id: Id) {
-        let Some(server) = self.servers.get_mut(id) else {
-            return;
-        };
-        let client = server.client.and_then(|client| self.clients.get(client));
-        let wanted = Interest {
-            readable: server.input.len() < HIGH
-                && client.is_none_or(|client| client.output.len() < HIGH),
-            writable: server.has_output(),
-        };
-        if server.interest != wanted {
-            server.interest = wanted;
-            self.poll
-                .change(server.socket.as_fd(), Source::Server(id), wanted);
-        }
-    }
-
-    /// Is a message awaited that has to be whole, and is longer than what is read else?
-    fn is_held(&self, id: Id) -> bool {
-        let client = &self.clients[id];
-        let has_room = match client.server {
-            Some(server) => self.servers[server].output.len() < HIGH,
-            // A mirrored client asks for a server when its message is whole.
-            None => client.waits.is_none() && self.is_mirrored(client),
-        };
-        has_room && client.input.len() < HELD_MAX && self.awaits_whole(client)
-    }
-
     /// All clients hear why their connection ends.
     fn say_goodbye(&mut self) {
+        self.end_succession();
         for id in self.clients.ids() {
             self.refuse(id, state::ADMIN_SHUTDOWN, "the proxy is shutting down");
         }
-        self.end_succession();
         if let Some(kernel) = &self.kernel {
             tracing::info!(figures = ?kernel.shared.figures(), "the kernel's part");
         }
         for address in &self.addresses {
             if let Address::Unix(path) = address {
-                let _ = std::fs::remove_file(path);
+                socket::remove_file(path);
             }
         }
     }

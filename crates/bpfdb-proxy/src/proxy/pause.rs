@@ -4,25 +4,54 @@
 //! becomes free is closed. The process serves its clients meanwhile: within the kernel a client that asks again and
 //! again would keep its server. So it is while servers of a pool are replaced.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashSet;
 
 use super::Proxy;
 use crate::io::slab::Id;
 use crate::server::Server;
+use crate::takeover::Said;
 use crate::wire::reply::state;
 
-/// What operators have said of databases.
+/// What operators have said at the console.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) all_paused: bool,
     pub(super) paused: FxHashSet<String>,
     /// They take no new clients.
     pub(super) disabled: FxHashSet<String>,
+    /// Settings that differ from the file: their values.
+    pub(super) settings: BTreeMap<String, String>,
+    /// Mirrors that differ from the file, by their databases; an empty one is none.
+    pub(super) mirrors: BTreeMap<String, String>,
 }
 
 impl Held {
     pub(super) fn is_paused(&self, database: &str) -> bool {
         self.all_paused || self.paused.contains(database)
+    }
+
+    pub(super) fn to_hand_over(&self) -> Said {
+        Said {
+            all_paused: self.all_paused,
+            paused: self.paused.iter().cloned().collect(),
+            disabled: self.disabled.iter().cloned().collect(),
+            settings: self.settings.clone().into_iter().collect(),
+            mirrors: self.mirrors.clone().into_iter().collect(),
+        }
+    }
+}
+
+impl From<Said> for Held {
+    fn from(held: Said) -> Self {
+        Self {
+            all_paused: held.all_paused,
+            paused: held.paused.into_iter().collect(),
+            disabled: held.disabled.into_iter().collect(),
+            settings: held.settings.into_iter().collect(),
+            mirrors: held.mirrors.into_iter().collect(),
+        }
     }
 }
 

@@ -93,7 +93,7 @@ impl Proxy {
         let user = pool.user();
         let password = pool.database.password.as_ref();
         let password = password.or_else(|| self.settings.users.get(user)).cloned();
-        let looked_up = || self.secrets.get(whose?, Instant::now()).flatten();
+        let looked_up = || self.secrets.last(whose?).map(str::to_owned);
         let password = password.or_else(looked_up);
         let password = password.filter(|password| !password.is_empty());
         let keys = whose.and_then(|whose| self.keys.get(whose)).cloned();

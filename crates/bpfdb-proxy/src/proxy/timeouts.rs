@@ -27,6 +27,7 @@ impl Proxy {
         self.sweep_all();
         self.look_at_awaited();
         self.go_on_leaving();
+        self.serve_metrics();
         self.end_period(now);
     }
 

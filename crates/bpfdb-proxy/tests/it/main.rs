@@ -20,6 +20,7 @@ mod service;
 mod session;
 mod streams;
 mod succession;
+mod takeover;
 mod timeouts;
 mod tls;
 mod vanishing;

@@ -14,7 +14,7 @@ use crate::wire::{Wire, error, execute, kinds, message, parse, query, rows, sync
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn settings(path: &Path) -> impl Fn(&mut Settings) {
+pub(crate) fn settings(path: &Path) -> impl Fn(&mut Settings) + use<> {
     let path = path.to_owned();
     move |settings| {
         settings.default_pool_size = 4;
@@ -23,12 +23,12 @@ fn settings(path: &Path) -> impl Fn(&mut Settings) {
     }
 }
 
-struct Socket {
+pub(crate) struct Socket {
     _folder: tempfile::TempDir,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
-fn socket() -> Socket {
+pub(crate) fn socket() -> Socket {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("takeover");
     Socket {
@@ -37,14 +37,14 @@ fn socket() -> Socket {
     }
 }
 
-fn successor(way: Way, before: &mut TestProxy, path: &Path) -> TestProxy {
+pub(crate) fn successor(way: Way, before: &mut TestProxy, path: &Path) -> TestProxy {
     let ends = before.pass_ends();
     let after = TestProxy::beside(way, ends, settings(path));
     assert_eq!(after.port, before.port, "it has the same listener");
     after
 }
 
-fn await_end(proxy: &TestProxy) {
+pub(crate) fn await_end(proxy: &TestProxy) {
     let begun = Instant::now();
     while !proxy.has_ended() {
         assert!(begun.elapsed() < PATIENCE, "the predecessor does not end");

@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+
 /// Longer than any reply takes; a test that hangs says where.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -105,17 +107,41 @@ impl Wire {
         Self::start(port, &start_packet_for(user, database, &[]))
     }
 
+    /// The same, with a password by SCRAM.
+    pub(crate) fn log_in(port: u16, user: &str, password: &str) -> Self {
+        let mut wire = Self::open(port);
+        wire.send(&start_packet(user, &[]));
+        let binding = ChannelBinding::unsupported();
+        let mut scram = ScramSha256::new(password.as_bytes(), binding);
+        wire.until(b'R');
+        let first = scram.message();
+        let length = (first.len() as u32).to_be_bytes();
+        wire.send(&message(
+            b'p',
+            &[&b"SCRAM-SHA-256\0"[..], &length, first].concat(),
+        ));
+        let (_, challenge) = wire.until(b'R').remove(0);
+        scram.update(&challenge[4..]).expect("a challenge");
+        wire.send(&message(b'p', scram.message()));
+        wire.greeted();
+        wire
+    }
+
     fn start(port: u16, packet: &[u8]) -> Self {
         let mut wire = Self::open(port);
         wire.send(packet);
-        for (kind, body) in wire.until(b'Z') {
+        wire.greeted();
+        wire
+    }
+
+    fn greeted(&mut self) {
+        for (kind, body) in self.until(b'Z') {
             match kind {
-                b'K' => wire.key = body,
+                b'K' => self.key = body,
                 b'E' => panic!("refused: {}", String::from_utf8_lossy(&body)),
                 _ => {}
             }
         }
-        wire
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {

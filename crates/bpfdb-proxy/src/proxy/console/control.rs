@@ -59,7 +59,9 @@ impl Proxy {
                 } else {
                     "UNMIRROR"
                 };
-                self.set_mirror(&database, mirror)?;
+                self.set_mirror(&database, mirror.clone())?;
+                let mirror = mirror.unwrap_or_default();
+                self.held.mirrors.insert(database, mirror);
                 tag
             }
             Command::Disable(database) => {
@@ -86,6 +88,7 @@ impl Proxy {
             tracing::warn!(told, "SET");
             "SET failed".to_owned()
         })?;
+        self.held.settings.insert(name.into(), value.into());
         Ok(self.done(id, &format!("SET {name}={value}")))
     }
 

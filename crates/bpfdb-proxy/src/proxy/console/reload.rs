@@ -22,8 +22,25 @@ impl Proxy {
         let settings = config::kept_at_start(file.settings, &self.settings);
         self.put(settings)
             .inspect_err(|told| tracing::error!(told, "the settings stay"))?;
+        self.held.settings.clear();
+        self.held.mirrors.clear();
         tracing::info!("the settings were read again");
         Ok(())
+    }
+
+    /// What operators of a predecessor have said of the settings.
+    pub(in super::super) fn change_as_said(&mut self) {
+        for (name, value) in self.held.settings.clone() {
+            if let Err(told) = self.change(&name, &value) {
+                tracing::error!(name, value, told, "SET holds no more");
+            }
+        }
+        for (database, mirror) in self.held.mirrors.clone() {
+            let mirror = Some(mirror).filter(|mirror| !mirror.is_empty());
+            if let Err(told) = self.set_mirror(&database, mirror) {
+                tracing::error!(database, told, "MIRROR holds no more");
+            }
+        }
     }
 
     pub(super) fn change(&mut self, name: &str, value: &str) -> Result<(), String> {
