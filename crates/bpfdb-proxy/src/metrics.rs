@@ -44,6 +44,7 @@ pub(crate) struct MirrorFigures {
     pub(crate) mirror: String,
     pub(crate) transactions: u64,
     pub(crate) lost: u64,
+    pub(crate) errors: u64,
     /// Bytes.
     pub(crate) queued: u64,
     pub(crate) lag: Duration,
@@ -171,7 +172,7 @@ impl Figures {
 
     fn mirrors(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Of = fn(&MirrorFigures) -> Value;
-        let all: [(&str, &str, MetricType, Of); 4] = [
+        let all: [(&str, &str, MetricType, Of); 5] = [
             (
                 "mirror_transactions",
                 "Transactions that the mirror of a database has done",
@@ -183,6 +184,12 @@ impl Figures {
                 "Transactions that the mirror has not got, or not as a whole",
                 MetricType::Counter,
                 |mirror| Value::Counter(mirror.lost as f64),
+            ),
+            (
+                "mirror_errors",
+                "Errors that the mirror has answered with",
+                MetricType::Counter,
+                |mirror| Value::Counter(mirror.errors as f64),
             ),
             (
                 "mirror_queued_bytes",

@@ -12,6 +12,9 @@
 //! 1. A client never waits for its shadow: what has no room in the queue is lost.
 //! 2. Transactions are lost as a whole. One that is lost after it has begun there is rolled back.
 //! 3. A shadow sends a request when the one before it was answered, as its client did.
+//! 4. After a loss a shadow gets nothing until it has done all that it has: then it has its client's statements and
+//!    parameters again.
+//! 5. Shadows whose clients are gone are lost first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -48,6 +51,12 @@ pub(crate) struct Shadow {
     begins: VecDeque<Begin>,
     /// What of its queue is in the figures of its mirror.
     counted: usize,
+    /// Bytes that it takes itself, and that count as if they were queued: its client is gone.
+    own_size: usize,
+    /// Its client may have statements and parameters that it has not.
+    pub(crate) is_stale: bool,
+    /// It is lost for want of room, and for no fault of the mirror's.
+    pub(crate) gives_way: bool,
 }
 
 impl Shadow {
@@ -57,7 +66,15 @@ impl Shadow {
             put: 0,
             begins: VecDeque::new(),
             counted: 0,
+            own_size: 0,
+            is_stale: false,
+            gives_way: false,
         }
+    }
+
+    /// Its client is gone: nothing else bounds how many of these there are than their own size, bytes.
+    pub(crate) fn is_left(&mut self, own_size: usize) {
+        self.own_size = own_size;
     }
 
     /// A transaction begins behind all that was put in.
@@ -101,7 +118,7 @@ impl Shadow {
 
     /// How much longer, or shorter, its queue is than when this was asked before; bytes.
     pub(crate) fn grown(&mut self, queued: usize) -> isize {
-        let counted = queued + self.begins.len() * TRANSACTION_SIZE;
+        let counted = queued + self.begins.len() * TRANSACTION_SIZE + self.own_size;
         let before = std::mem::replace(&mut self.counted, counted);
         counted as isize - before as isize
     }
@@ -126,6 +143,8 @@ pub(crate) struct Mirror {
     /// Transactions that the mirror has done.
     pub(crate) transactions: u64,
     pub(crate) lost: u64,
+    /// Errors that it has answered with.
+    pub(crate) errors: u64,
     /// It was not there: nothing is sent to it until then.
     pub(crate) rests_until: Option<Instant>,
 }
@@ -161,5 +180,7 @@ mod tests {
         assert_eq!(shadow.take_back_last(5), None);
         assert_eq!(shadow.grown(5), 5 + TRANSACTION_SIZE as isize);
         assert_eq!(shadow.grown(5), 0);
+        shadow.is_left(100);
+        assert_eq!(shadow.grown(5), 100);
     }
 }

@@ -2,32 +2,46 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use bytes::{Buf, BytesMut};
 
 use super::socket::{self, CHUNK, Received};
 
 #[derive(Debug)]
-pub(crate) struct Stream {
-    fd: OwnedFd,
-    tls: Option<Box<rustls::Connection>>,
+enum End {
+    Socket(OwnedFd),
     /// Nothing comes, and what is sent is gone.
-    is_nowhere: bool,
+    Nowhere(&'static OwnedFd),
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    end: End,
+    tls: Option<Box<rustls::Connection>>,
 }
 
 impl From<OwnedFd> for Stream {
     fn from(fd: OwnedFd) -> Self {
         Self {
-            fd,
+            end: End::Socket(fd),
             tls: None,
-            is_nowhere: false,
         }
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.end.as_fd()
+    }
+}
+
+impl AsFd for End {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Socket(fd) => fd.as_fd(),
+            Self::Nowhere(fd) => fd.as_fd(),
+        }
     }
 }
 
@@ -35,12 +49,19 @@ impl AsFd for Stream {
 const UNSENT_MAX: usize = CHUNK;
 
 impl Stream {
-    /// Of nobody.
+    /// Of nobody. All of them share a descriptor.
     pub(crate) fn nowhere() -> io::Result<Self> {
-        let fd = OwnedFd::from(std::fs::File::open("/dev/null")?);
+        static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
+        let fd = match NOWHERE.get() {
+            Some(fd) => fd,
+            None => {
+                let opened = OwnedFd::from(std::fs::File::open("/dev/null")?);
+                NOWHERE.get_or_init(|| opened)
+            }
+        };
         Ok(Self {
-            is_nowhere: true,
-            ..fd.into()
+            end: End::Nowhere(fd),
+            tls: None,
         })
     }
 
@@ -72,13 +93,13 @@ impl Stream {
     /// Appends what has arrived.
     pub(crate) fn receive(&mut self, buffer: &mut BytesMut) -> Received {
         let Some(tls) = &mut self.tls else {
-            return socket::receive(self.fd.as_fd(), buffer);
+            return socket::receive(self.end.as_fd(), buffer);
         };
         let mut all = 0;
         let mut read = 0;
         let mut ends = false;
         while read < CHUNK && !ends {
-            match tls.read_tls(&mut Fd(self.fd.as_fd())) {
+            match tls.read_tls(&mut Fd(self.end.as_fd())) {
                 Ok(0) => ends = true,
                 Ok(bytes) => read += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -110,13 +131,13 @@ impl Stream {
 
     /// Sends as much as can be sent now; how much. An error: the other end is gone.
     pub(crate) fn send(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
-        if self.is_nowhere {
+        if matches!(self.end, End::Nowhere(_)) {
             let all = buffer.len();
             buffer.clear();
             return Ok(all);
         }
         if self.tls.is_none() {
-            return socket::send(self.fd.as_fd(), buffer);
+            return socket::send(self.end.as_fd(), buffer);
         }
         let mut all = 0;
         loop {
@@ -139,7 +160,7 @@ impl Stream {
             return Ok(());
         };
         while tls.wants_write() {
-            match tls.write_tls(&mut Fd(self.fd.as_fd())) {
+            match tls.write_tls(&mut Fd(self.end.as_fd())) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

@@ -15,6 +15,8 @@ use crate::io::stream::Stream;
 
 /// At a time: a request costs no password.
 const CANCELS_MAX: usize = 64;
+/// Those for mirrors find no place beyond so many: nobody waits for them, and clients' have to find one.
+const MIRROR_CANCELS_MAX: usize = CANCELS_MAX / 2;
 
 #[derive(Debug)]
 pub(super) struct Cancel {
@@ -45,7 +47,13 @@ impl Proxy {
 
     /// Has the server cancel what it does. `stays`: it is used on.
     pub(super) fn send_cancel(&mut self, id: Id, stays: bool) {
-        if self.cancels.len() >= CANCELS_MAX {
+        let is_mirror = self.pools[self.servers[id].pool as usize].key.is_mirror;
+        let most = if is_mirror {
+            MIRROR_CANCELS_MAX
+        } else {
+            CANCELS_MAX
+        };
+        if self.cancels.len() >= most {
             tracing::warn!("too many requests to cancel at the same time");
             return;
         }

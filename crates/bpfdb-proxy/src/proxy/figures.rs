@@ -80,6 +80,7 @@ fn shown(now: MirrorNow) -> MirrorFigures {
         mirror: now.mirror,
         transactions: now.figures.transactions,
         lost: now.figures.lost,
+        errors: now.figures.errors,
         queued: now.figures.queued as u64,
         lag: now.lag,
     }

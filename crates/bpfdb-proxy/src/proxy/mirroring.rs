@@ -94,7 +94,7 @@ impl Proxy {
             state.put(bytes);
         }
         self.account(shadow);
-        if self.is_over_full(shadow) {
+        if !self.make_room(shadow) {
             return self.lose(id, shadow);
         }
         self.work.push_back(Work::Client(shadow));
@@ -162,7 +162,8 @@ impl Proxy {
     /// A transaction of a client begins: is it mirrored?
     fn begin_mirrored(&mut self, id: Id) {
         let shadow = self.shadow_of(id);
-        let state = shadow.and_then(|shadow| self.clients[shadow].shadow.as_mut());
+        let fresh = shadow.filter(|shadow| self.is_fresh(id, *shadow));
+        let state = fresh.and_then(|shadow| self.clients[shadow].shadow.as_mut());
         if let Some(state) = state {
             state.begin();
         } else if let Some(pool) = self.clients[id].pool {
@@ -171,8 +172,31 @@ impl Proxy {
         }
         self.clients[id].mirrored = Mirrored {
             shadow,
-            takes: shadow.is_some(),
+            takes: fresh.is_some(),
         };
+    }
+
+    /// Has a shadow what its client's session has? After a loss it gets that when it has nothing else to do.
+    fn is_fresh(&mut self, id: Id, shadow: Id) -> bool {
+        let is_stale = |state: &Shadow| state.is_stale;
+        if !self.clients[shadow].shadow.as_ref().is_some_and(is_stale) {
+            return true;
+        }
+        if self.is_behind(shadow) {
+            return false;
+        }
+        let Some((client, copy)) = self.clients.two(id, shadow) else {
+            return false;
+        };
+        copy.parameters.clone_from(&client.parameters);
+        copy.names.clone_from(&client.names);
+        if let Some(state) = &mut copy.shadow {
+            state.is_stale = false;
+        }
+        if let Some(server) = copy.server {
+            self.ask_for_parameters(shadow, server);
+        }
+        self.clients.get(shadow).is_some()
     }
 
     /// The shadow of a client, which is made if there is none. `None`: the mirror is not there.
@@ -233,9 +257,60 @@ impl Proxy {
     }
 
     fn is_over_full(&self, shadow: Id) -> bool {
-        let state = self.clients[shadow].shadow.as_ref();
+        let copy = self.clients.get(shadow);
+        let state = copy.and_then(|copy| copy.shadow.as_ref());
         let mirror = state.and_then(|state| self.mirrors.get(&state.database));
         mirror.is_some_and(|mirror| mirror.queued > self.settings.mirror_queue)
+    }
+
+    /// Is there room for what the queues of a shadow's mirror have? Shadows whose clients are gone are lost for it.
+    fn make_room(&mut self, shadow: Id) -> bool {
+        while self.is_over_full(shadow) {
+            let Some(left) = self.oldest_left(shadow) else {
+                return false;
+            };
+            if let Some(state) = self.clients[left].shadow.as_mut() {
+                state.gives_way = true;
+            }
+            self.leave(left);
+            if left == shadow {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Of the same mirror, the shadow whose client is gone for longest. One that has a server keeps it: without it the
+    /// mirror would do for nobody what it has begun.
+    fn oldest_left(&mut self, shadow: Id) -> Option<Id> {
+        let database = &self.clients[shadow].shadow.as_ref()?.database;
+        let is_of = |id: &Id| {
+            let found = self.clients.get(*id).and_then(|copy| copy.shadow.as_ref());
+            let waits = |id: &Id| self.clients[*id].server.is_none();
+            found.is_some_and(|found| found.database == *database) && waits(id)
+        };
+        let at = self.left_shadows.iter().position(is_of)?;
+        self.left_shadows.remove(at)
+    }
+
+    /// The client of a shadow is gone.
+    fn shadow_is_left(&mut self, shadow: Id) {
+        if let Some(state) = self
+            .clients
+            .get_mut(shadow)
+            .and_then(|copy| copy.shadow.as_mut())
+        {
+            state.is_left(size_of::<Client>());
+        }
+        self.account(shadow);
+        // Most of them go by themselves.
+        if self.left_shadows.len() > 2 * self.shadows {
+            let clients = &self.clients;
+            self.left_shadows.retain(|id| clients.get(*id).is_some());
+        }
+        self.left_shadows.push_back(shadow);
+        self.work.push_back(Work::Client(shadow));
+        self.make_room(shadow);
     }
 
     /// There is no room for the transaction of a client. What the mirror has begun with is rolled back there.
@@ -249,6 +324,7 @@ impl Proxy {
         let Some(left) = state.take_back_last(queued) else {
             return self.leave(shadow);
         };
+        state.is_stale = true;
         copy.input.truncate(left);
         let database = state.database.clone();
         self.mirrors.entry(database).or_default().lost += 1;
@@ -314,7 +390,7 @@ impl Proxy {
                 if let Some(state) = &mut copy.shadow {
                     state.put(bytes);
                 }
-                self.work.push_back(Work::Client(shadow));
+                self.shadow_is_left(shadow);
             }
             Some(_) => self.leave(shadow),
             None => {}
@@ -332,7 +408,7 @@ impl Proxy {
         mirror.lost += lost;
         let counted = shadow.counted();
         mirror.queued = mirror.queued.saturating_sub(counted);
-        if lost > 0 {
+        if lost > 0 && !shadow.gives_way {
             let rests = mirror
                 .rests_until
                 .is_some_and(|until| Instant::now() < until);

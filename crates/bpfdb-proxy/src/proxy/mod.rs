@@ -111,6 +111,8 @@ pub struct Proxy {
     /// Shadows, which have no connection, included.
     clients: Slab<Client>,
     shadows: usize,
+    /// Those whose clients are gone, the one that was left first in front; some may be gone, too.
+    left_shadows: VecDeque<Id>,
     /// By the database that is mirrored.
     mirrors: FxHashMap<String, Mirror>,
     servers: Slab<Server>,
@@ -217,6 +219,7 @@ impl Proxy {
             stop,
             clients: Slab::new(),
             shadows: 0,
+            left_shadows: VecDeque::new(),
             mirrors: FxHashMap::default(),
             servers: Slab::new(),
             cancels: Slab::new(),

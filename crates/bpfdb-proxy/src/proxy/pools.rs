@@ -82,7 +82,13 @@ impl Proxy {
         if let (Some(kernel), Some(place)) = (&self.kernel, s.slot) {
             kernel.own(place);
         }
-        if let Some(text) = c.parameters.statement(&s.parameters) {
+        self.ask_for_parameters(client, server);
+    }
+
+    /// The session of a server gets the parameters that its client has.
+    pub(super) fn ask_for_parameters(&mut self, client: Id, server: Id) {
+        let wanted = &self.clients[client].parameters;
+        if let Some(text) = wanted.statement(&self.servers[server].parameters) {
             self.ask(server, Own::Parameters, &text);
         }
     }

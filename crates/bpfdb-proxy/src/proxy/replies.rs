@@ -245,8 +245,13 @@ impl Proxy {
             lookup.has_failed = true;
         } else if let Some(Expected::Own(own)) = first_ready(&server.expected) {
             server.refused = Some(*own);
+        } else if let Some(client) = server.client.and_then(|client| self.clients.get(client))
+            && let Some(shadow) = &client.shadow
+            && let Some(mirror) = self.mirrors.get_mut(&shadow.database)
+        {
+            mirror.errors += 1;
         }
-        server.copying = Copying::No;
+        self.servers[id].copying = Copying::No;
         self.pass_over(id);
     }
 

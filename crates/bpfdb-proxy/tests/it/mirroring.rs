@@ -324,3 +324,65 @@ fn a_mirror_is_switched_on_and_off() {
     // The kernel serves it again.
     assert!(proxy.stop() > 0);
 }
+
+/// A statement whose Parse the mirror has lost is there with the next transaction that it gets.
+#[test]
+fn statements_outlive_a_loss() {
+    let [_, mut second] = with_table("mirror_stale");
+    let proxy = start(Way::Plain, postgres::shared().port, true, 5000);
+    let mut wire = proxy.client();
+    second.query("begin");
+    second.query("lock table mirror_stale");
+    let begun = Instant::now();
+    while lost(&proxy) == 0 {
+        wire.query("insert into mirror_stale values (1, 'x')");
+        assert!(begun.elapsed() < PATIENCE, "nothing is lost");
+    }
+    let text = "insert into mirror_stale values (2, 'x')";
+    wire.send(&[parse("late", text), sync()].concat());
+    assert_eq!(kinds(&wire.until(b'Z')), "1Z");
+    second.query("commit");
+    caught_up(&proxy);
+    let begun = Instant::now();
+    while second.value("select count(*) from mirror_stale where a = 2") == "0" {
+        wire.send(&[execute("late"), sync()].concat());
+        assert!(kinds(&wire.until(b'Z')).ends_with("CZ"));
+        assert!(begun.elapsed() < PATIENCE, "the statement does not come");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let mut operator = console(proxy.port, ADMIN);
+    let errors = |operator: &mut Wire| shown(operator, "MIRRORS", &["postgres"], "errors");
+    assert_eq!(errors(&mut operator), ["0"]);
+    // What fails there is counted.
+    second.query("drop table mirror_stale");
+    wire.query("insert into mirror_stale values (3, 'x')");
+    await_shown(&mut operator, "MIRRORS", &["postgres"], "errors", "1");
+}
+
+/// Clients that come, send and leave while the mirror stands still: their shadows are bounded, and make room.
+#[test]
+fn shadows_of_clients_that_are_gone_make_room() {
+    const CLIENTS: usize = 200;
+    let [_, mut second] = with_table("mirror_left");
+    let proxy = start(Way::Plain, postgres::shared().port, true, 50_000);
+    second.query("begin");
+    second.query("lock table mirror_left");
+    for number in 0..CLIENTS {
+        let mut wire = proxy.client();
+        wire.query(&format!("insert into mirror_left values ({number}, 'x')"));
+        wire.send(&message(b'X', b""));
+    }
+    let mut operator = console(proxy.port, ADMIN);
+    let found = shown(&mut operator, "MIRRORS", &["postgres"], "clients");
+    let there: usize = found[0].parse().expect("a number");
+    assert!(there < CLIENTS / 2, "{there}");
+    // The transaction of one that is there is not lost for them.
+    let mut wire = proxy.client();
+    let before = wire.query("insert into mirror_left values (1000, 'x')");
+    assert_eq!(kinds(&before), "CZ");
+    second.query("commit");
+    caught_up(&proxy);
+    let last = "select count(*) from mirror_left where a = 1000";
+    await_value(&mut second, last, "1");
+    assert!(lost(&proxy) > 0);
+}

@@ -55,7 +55,14 @@ impl Proxy {
     /// What PgBouncer does not have.
     pub(super) fn show_mirrors(&self) -> Table {
         let columns = [text("database"), text("mirror")].into_iter();
-        let numbers = ["clients", "queued", "transactions", "lost", "lag_us"];
+        let numbers = [
+            "clients",
+            "queued",
+            "transactions",
+            "lost",
+            "errors",
+            "lag_us",
+        ];
         let row = |now: MirrorNow| {
             vec![
                 some(now.database),
@@ -64,6 +71,7 @@ impl Proxy {
                 some(now.figures.queued),
                 some(now.figures.transactions),
                 some(now.figures.lost),
+                some(now.figures.errors),
                 some(now.lag.as_micros()),
             ]
         };
