@@ -132,23 +132,47 @@ fn received_fd(header: &libc::msghdr) -> Option<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
     use super::super::ClientState;
     use super::*;
 
+    fn pair() -> (Channel, Channel) {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let pair = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags);
+        let (one, other) = pair.expect("a pair");
+        (Channel(one), Channel(other))
+    }
+
+    /// Who has sent it keeps what the descriptor is of.
+    #[test]
+    fn a_message_comes_without_a_descriptor_for_which_there_is_no_room() {
+        let name = "takeover::channel::tests::\
+                    a_message_comes_without_a_descriptor_for_which_there_is_no_room";
+        bpfdb_tests::process::alone_in_a_process(name, || {
+            let (one, other) = pair();
+            let send = || one.send(&Message::Gone, Some(&one.0)).expect("sent");
+            let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+            let limit = |soft| setrlimit(Resource::RLIMIT_NOFILE, soft, hard).expect("set");
+            for (most, comes) in [(0, false), (soft, true)] {
+                send();
+                limit(most);
+                let Received::Message(Message::Gone, fd) = other.receive() else {
+                    panic!("no message");
+                };
+                assert_eq!(fd.is_some(), comes);
+                limit(soft);
+            }
+        });
+    }
+
     #[test]
     fn descriptors_come_with_messages() {
-        use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
         use std::io::{Read, Write};
         use std::os::unix::net::UnixStream;
 
-        let (one, other) = socketpair(
-            AddressFamily::Unix,
-            SockType::SeqPacket,
-            None,
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        )
-        .expect("a pair");
-        let (one, other) = (Channel(one), Channel(other));
+        let (one, other) = pair();
         assert!(matches!(other.receive(), Received::Nothing));
         let client = ClientState {
             user: "u".into(),

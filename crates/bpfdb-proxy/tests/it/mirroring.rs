@@ -1,10 +1,11 @@
 //! A second database gets what clients send; nobody waits for it.
 
+use std::collections::HashMap;
 use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_proxy::settings::PoolMode;
+use bpfdb_proxy::settings::{Database, PoolMode};
 
 use crate::console::{ADMIN, await_shown, console, shown};
 use crate::postgres::{self, OTHER, USER};
@@ -16,6 +17,16 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The database `postgres` with a mirror at `port`, and the mirror switched on or not.
+pub(crate) fn databases(port: u16, is_on: bool) -> HashMap<String, Database> {
+    let own = postgres::shared().port;
+    let mirror = if is_on { " mirror=copy" } else { "" };
+    let first = format!("host=127.0.0.1 port={own}{mirror}");
+    let second = format!("host=127.0.0.1 port={port} dbname={OTHER}");
+    [("postgres", first), ("copy", second)]
+        .map(|(name, text)| (name.to_owned(), text.parse().expect("a database")))
+        .into()
+}
+
 fn start(way: Way, port: u16, is_on: bool, queue: usize) -> TestProxy {
     start_in(way, PoolMode::Transaction, port, is_on, queue)
 }
@@ -24,13 +35,7 @@ fn start_in(way: Way, mode: PoolMode, port: u16, is_on: bool, queue: usize) -> T
     postgres::with_other();
     TestProxy::with(way, |settings| {
         settings.pool_mode = mode;
-        let own = postgres::shared().port;
-        let mirror = if is_on { " mirror=copy" } else { "" };
-        let first = format!("host=127.0.0.1 port={own}{mirror}");
-        let second = format!("host=127.0.0.1 port={port} dbname={OTHER}");
-        settings.databases = [("postgres", first), ("copy", second)]
-            .map(|(name, text)| (name.to_owned(), text.parse().expect("a database")))
-            .into();
+        settings.databases = databases(port, is_on);
         settings.default_pool_size = 4;
         settings.mirror_queue = queue;
         settings.administration.admin_users = vec![ADMIN.into()];
@@ -48,7 +53,7 @@ fn both() -> [Wire; 2] {
 }
 
 /// A table of this name, in both.
-fn with_table(name: &str) -> [Wire; 2] {
+pub(crate) fn with_table(name: &str) -> [Wire; 2] {
     postgres::with_other();
     let mut both = both();
     for wire in &mut both {
@@ -69,7 +74,7 @@ fn lost(proxy: &TestProxy) -> u64 {
     found[0].parse().expect("a number")
 }
 
-fn await_value(wire: &mut Wire, text: &str, value: &str) {
+pub(crate) fn await_value(wire: &mut Wire, text: &str, value: &str) {
     let begun = Instant::now();
     loop {
         let found = wire.value(text);
@@ -272,13 +277,12 @@ fn sessions_of_a_mirror_that_end_are_lost_and_begin_again() {
     await_value(&mut second, "select count(*) from mirror_ends", "1");
     wire.query("begin");
     insert(&mut wire, 2);
-    let open = "select count(*) from pg_stat_activity where datname = current_database() \
-                and state = 'idle in transaction'";
+    // Other tests have sessions there, too.
+    let own = "from pg_stat_activity where datname = current_database() \
+               and state = 'idle in transaction' and query like '%mirror_ends%'";
+    let open = &format!("select count(*) {own}");
     await_value(&mut second, open, "1");
-    second.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() \
-         and state = 'idle in transaction'",
-    );
+    second.query(&format!("select pg_terminate_backend(pid) {own}"));
     let begun = Instant::now();
     while lost(&proxy) == 0 {
         assert!(begun.elapsed() < PATIENCE, "nothing is lost");

@@ -17,6 +17,7 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::console::{ADMIN, await_shown, console, shown};
+use crate::mirroring::{await_value, databases, with_table};
 use crate::postgres::{self, PASSWORD, SECRETIVE, USER};
 use crate::proxy::{TestProxy, Way};
 use crate::succession::{await_end, settings, socket as takeover_socket, successor};
@@ -372,4 +373,33 @@ fn what_operators_have_said_holds_behind_a_successor() {
     assert!(begun.elapsed() < PATIENCE);
     assert_eq!(kinds(&operator.query("RESUME postgres")), "CZ");
     assert_eq!(rows(&wire.until(b'Z')), [["7"]]);
+}
+
+/// The next session of a client at its mirror does not overtake the one before.
+#[test]
+fn a_client_stays_while_its_mirror_lags() {
+    let [_, mut second] = with_table("mirror_lags");
+    let socket = takeover_socket();
+    let change = |wanted: &mut Settings| {
+        settings(&socket.path)(wanted);
+        wanted.databases = databases(postgres::shared().port, true);
+    };
+    let mut before = TestProxy::with(Way::Plain, change);
+    let mut wire = before.client();
+    let mut insert = |a: i32| {
+        wire.query(&format!("insert into mirror_lags values ({a}, 'x')"));
+    };
+    second.query("begin");
+    second.query("lock table mirror_lags");
+    insert(1);
+    insert(2);
+    let ends = before.pass_ends();
+    let after = TestProxy::beside(Way::Plain, ends, change);
+    insert(3);
+    second.query("commit");
+    await_end(&before);
+    insert(4);
+    let all = "select string_agg(a::text, ' ' order by ctid) from mirror_lags";
+    await_value(&mut second, all, "1 2 3 4");
+    after.stop();
 }
