@@ -79,7 +79,11 @@ static __always_inline int scan_result(struct bpfdb_session *s, int status)
 	count_error(status);
 	if (status == BPFDB_CONFLICT)
 		count_conflict(LOAD(s->conflict));
-	return txn_result(s, status);
+	status = txn_result(s, status);
+	/* What has failed cannot commit, so what it has seen needs no protection. */
+	if (s->state == BPFDB_TXN_FAILED)
+		scan_lock_release(s);
+	return status;
 }
 
 /* Before a step of a scan of these keyspaces: OK or an Error. The session is entered. */

@@ -6,7 +6,7 @@
  *   engine.scan_lock:  0, or index of the holder's session + 1 (32 bits) | keyspaces (32 bits)
  *
  * Invariants
- *  1. One transaction holds it, from its first scan to its decision; a second one that scans has
+ *  1. One transaction holds it, from its first scan to its decision, or to a scan that fails it; a second one that scans has
  *     CONFLICT. Only the holder changes the word while it is not 0.
  *  2. *Presence* is whether a key has a value. It may change with a version that is not plain
  *     (absent, or with an expiry), or that replaces one. Only who writes such a version asks for
@@ -89,7 +89,7 @@ static __always_inline int scan_lock_take(struct bpfdb_session *s, u32 keyspaces
 	return conflict(s, BPFDB_CONFLICT_BUSY, 0);
 }
 
-/* The transaction is decided. */
+/* The transaction is decided, or a scan has failed it. */
 static __always_inline void scan_lock_release(const struct bpfdb_session *s)
 {
 	if (scan_lock_is_mine(s))

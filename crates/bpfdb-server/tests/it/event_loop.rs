@@ -449,6 +449,6 @@ fn nothing_in_the_server_waits() {
         }
     }
     assert!(looked_at > 100, "{looked_at} files");
-    let server = fs::read_to_string(sources.join("server/mod.rs")).expect("text");
+    let server = fs::read_to_string(sources.join("server/starting.rs")).expect("text");
     assert!(server.contains("never_wait()"));
 }

@@ -71,7 +71,10 @@ impl Job for Flush {
         };
         let mut keys = Vec::new();
         let next = session.scan_of(keyspaces, self.cursor, STEP, |stored| {
-            keys.push(stored.to_vec());
+            // An embedded program may have reserved keys that are of no database.
+            if Database::split(stored).is_some() {
+                keys.push(stored.to_vec());
+            }
         })?;
         // As stored keys, of which those of this database are as they are.
         let own = session.database();
