@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bpfdb::{CheckpointPass, Demotion, Engine, RunUse, Status};
+use bpfdb::{CheckpointPass, ColdPlace, Demotion, Engine, RunUse, Status};
 use bpfdb_log::Disk;
 use bpfdb_log::record::{Entries, Value};
 
@@ -33,6 +33,15 @@ pub(crate) enum Failed {
     Engine(#[from] Status),
     #[error(transparent)]
     System(#[from] bpfdb::Error),
+}
+
+/// What a step of the pass did.
+enum Stepped {
+    Found,
+    /// It found nothing out, and the next one tries again.
+    Nothing,
+    /// A pass begins with the next step.
+    End,
 }
 
 /// A value, and how the engine knows it.
@@ -82,6 +91,8 @@ pub(crate) struct Demoting<D: Disk> {
     engine: Engine,
     demoter: bpfdb::Demoter,
     pass: CheckpointPass,
+    /// [`CheckpointPass::step`].
+    step_pass: fn(&mut CheckpointPass) -> Result<bool, Status>,
     writer: RunWriter<D>,
     runs: Arc<Runs<D>>,
     counts: Arc<Counts>,
@@ -104,6 +115,7 @@ impl<D: Disk> Demoting<D> {
             engine: engine.clone(),
             demoter: engine.demoter()?,
             pass: engine.checkpoint_pass()?,
+            step_pass: CheckpointPass::step,
             writer: RunWriter::new(Arc::clone(&runs), run_size),
             runs,
             counts,
@@ -172,38 +184,42 @@ impl<D: Disk> Demoting<D> {
             if batch.bytes >= most || batch.moving >= BATCH {
                 break;
             }
-            if !self.step()? {
-                begun += 1;
-                // Twice: the first may have begun in the middle.
-                if begun > 2 {
-                    break;
+            match self.step()? {
+                Stepped::Found => {
+                    self.take_entries(&mut batch)?;
+                    self.take_others(&mut batch)?;
                 }
-                continue;
+                Stepped::Nothing => {}
+                Stepped::End => {
+                    begun += 1;
+                    // Twice: the first may have begun in the middle.
+                    if begun > 2 {
+                        break;
+                    }
+                }
             }
-            self.take_entries(&mut batch)?;
-            self.take_others(&mut batch)?;
         }
         Ok(batch)
     }
 
-    /// False: a pass begins with the next step.
-    fn step(&mut self) -> Result<bool, Failed> {
+    fn step(&mut self) -> Result<Stepped, Failed> {
         if !self.is_under_way {
             self.pass.begin(self.epoch);
-            self.is_under_way = true;
         }
         self.pass.set_epoch(self.epoch);
-        match self.pass.step() {
-            // A record that changes all the time is for another pass.
-            Err(Status::Exhausted) => Ok(true),
-            outcome => {
-                self.is_under_way = outcome?;
-                if !self.is_under_way {
-                    let left = &mut self.rewriting.passes_left;
-                    *left = left.saturating_sub(1);
-                }
-                Ok(self.is_under_way)
+        let stepped = (self.step_pass)(&mut self.pass);
+        // After another error it begins anew.
+        self.is_under_way = matches!(stepped, Ok(true) | Err(Status::Exhausted));
+        match stepped {
+            Ok(true) => Ok(Stepped::Found),
+            // A record that changes all the time is for another step.
+            Err(Status::Exhausted) => Ok(Stepped::Nothing),
+            Ok(false) => {
+                let left = &mut self.rewriting.passes_left;
+                *left = left.saturating_sub(1);
+                Ok(Stepped::End)
             }
+            Err(status) => Err(status.into()),
         }
     }
 
@@ -225,7 +241,7 @@ impl<D: Disk> Demoting<D> {
                     key: entry.key.to_vec(),
                     kind,
                     value: value.to_vec(),
-                    timestamp: self.epoch,
+                    timestamp: self.pass.epoch(),
                 },
                 moves: false,
             });
@@ -265,7 +281,7 @@ impl<D: Disk> Demoting<D> {
             key: other.key.clone(),
             kind: other.value_type.code(),
             value: entry.value,
-            timestamp: self.epoch,
+            timestamp: self.pass.epoch(),
         }))
     }
 
@@ -288,36 +304,48 @@ impl<D: Disk> Demoting<D> {
             false => 0,
         });
         let places = self.writer.append(&values, &uses)?;
-        for (((id, moves), new), to) in known.into_iter().zip(&values).zip(places) {
-            let len = new.value.len() as u64;
-            let demotion = Demotion {
-                key: &new.key,
-                id,
-                epoch: self.epoch,
-                len,
-                to,
-            };
-            match self.demoter.demote(&demotion) {
-                Ok(true) if moves => given.moved += 1,
-                Ok(true) => {
-                    given.demoted += 1;
-                    given.bytes += len;
-                }
-                Ok(false) => {}
-                // What was given so far gives memory back.
-                Err(Status::OutOfMemory | Status::MemoryPending)
-                    if given.demoted + given.moved > 0 =>
-                {
-                    break;
-                }
-                Err(status) => return Err(status.into()),
-            }
-        }
-        self.epoch = self.demoter.settle()?;
+        let all = known.into_iter().zip(&values).zip(places);
+        let swapped = all
+            .map(|((known, value), to)| (known, value, to))
+            .try_for_each(|one| self.swap(one, &mut given));
         Counts::add(&self.counts.demotions, given.demoted);
         Counts::add(&self.counts.demoted_bytes, given.bytes);
         Counts::add(&self.counts.moved, given.moved);
-        Ok(given)
+        // After an error, too: what was swapped, or came back, has memory that others may lack.
+        self.epoch = self.demoter.settle()?;
+        match swapped {
+            // What was given so far has given memory back.
+            Err(Status::OutOfMemory | Status::MemoryPending) if given.demoted + given.moved > 0 => {
+                Ok(given)
+            }
+            swapped => swapped.map(|()| given).map_err(Failed::from),
+        }
+    }
+
+    /// Has the version name the place of its value, if it still is the one that was read.
+    fn swap(
+        &mut self,
+        ((id, moves), new, to): ((u64, bool), &NewValue, ColdPlace),
+        given: &mut Given,
+    ) -> Result<(), Status> {
+        let len = new.value.len() as u64;
+        let demotion = Demotion {
+            key: &new.key,
+            id,
+            epoch: new.timestamp,
+            len,
+            to,
+        };
+        if self.demoter.demote(&demotion)? {
+            match moves {
+                true => given.moved += 1,
+                false => {
+                    given.demoted += 1;
+                    given.bytes += len;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Bytes that the next checkpoint takes, about: it has all values.
@@ -360,5 +388,51 @@ impl<D: Disk> Demoting<D> {
         self.victims.spare_all();
         let chosen = self.choose(BATCH, STEPS_REWRITING)?;
         self.give(chosen).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bpfdb::Options;
+    use bpfdb_log::simulation::SimulatedDisk;
+
+    use super::*;
+    use crate::values::RunValues;
+
+    fn demoting() -> (Engine, Demoting<SimulatedDisk>) {
+        let engine = Engine::create(&Options::default()).expect("an engine");
+        let runs = Runs::open(SimulatedDisk::new(1), engine.identity()).expect("runs");
+        let (runs, counts) = (Arc::new(runs), Arc::<Counts>::default());
+        let values = RunValues::new(Arc::clone(&runs), Arc::clone(&counts));
+        assert!(engine.set_cold_values(Arc::new(values)));
+        let demoting = Demoting::new(&engine, runs, 1 << 20, counts).expect("a demoter");
+        (engine, demoting)
+    }
+
+    /// In the buffer there is what the step before has found, in another epoch.
+    #[test]
+    fn a_step_that_fails_gives_no_value_of_the_one_before() {
+        let (engine, mut demoting) = demoting();
+        let mut session = engine.session().expect("a session");
+        let (old, new) = (vec![1; 200], vec![2; 200]);
+        session.set(b"a", &old).expect("set");
+        demoting.epoch = demoting.demoter.settle().expect("an epoch");
+        demoting.victims.spare_all();
+        while demoting.pass.entries().1 == 0 {
+            assert!(matches!(demoting.step(), Ok(Stepped::Found)));
+        }
+        session.set(b"a", &new).expect("set");
+        demoting.epoch = demoting.demoter.settle().expect("an epoch");
+        demoting.victims.aim(1, 1);
+        demoting.step_pass = |_| Err(Status::Exhausted);
+        let batch = demoting.choose(1, 1).expect("chosen");
+        assert_eq!(batch.chosen.len(), 0);
+        demoting.give(batch).expect("given");
+        assert_eq!(session.get(b"a"), Ok(Some(new.clone())));
+        // Another step finds it.
+        demoting.step_pass = CheckpointPass::step;
+        let batch = demoting.choose(1, STEPS).expect("chosen");
+        assert_eq!(demoting.give(batch).expect("given").demoted, 1);
+        assert_eq!(session.get(b"a"), Ok(Some(new)));
     }
 }

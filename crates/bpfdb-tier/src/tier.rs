@@ -196,6 +196,8 @@ impl<D: Disk> Work<D> {
                 Err(failed) => {
                     // Operators that find no memory are told so.
                     self.demoting.promise_memory(false);
+                    // Without it the round that comes next tries again.
+                    let _ = self.demoting.dispose();
                     if matches!(failed, Failed::Disk(_)) {
                         Counts::add(&self.counts.write_errors, 1);
                     }

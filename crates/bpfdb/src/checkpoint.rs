@@ -50,6 +50,8 @@ impl Engine {
         };
         let mut session = self.session()?;
         session.keep_cold();
+        // What it reads is not used by that.
+        session.set_untracked(true);
         Ok(CheckpointPass { session, at })
     }
 }
@@ -70,13 +72,21 @@ impl CheckpointPass {
     /// Goes on, by a page of the index or a part of one. False: there is none left.
     ///
     /// # Errors
-    /// [`Status::Exhausted`]: a record changed all the time, which is worth another attempt.
+    /// [`Status::Exhausted`]: a record changed all the time, which is worth another attempt. After an error
+    /// there are no entries and no others.
     pub fn step(&mut self) -> Result<bool, Status> {
-        if self.at.cursor >= abi::BPFDB_CHECKPOINT_END {
+        let request = self.at;
+        self.forget_found();
+        if request.cursor >= abi::BPFDB_CHECKPOINT_END {
             return Ok(false);
         }
-        self.at = self.session.run_checkpoint(self.at)?;
+        self.at = self.session.run_checkpoint(request)?;
         Ok(true)
+    }
+
+    /// The buffer has nothing of this epoch: what a step before found may have been written over since.
+    fn forget_found(&mut self) {
+        (self.at.bytes, self.at.entries, self.at.others) = (0, 0, 0);
     }
 
     /// What the last step found: entries as they stand in the files of the log, and how many.
@@ -138,9 +148,16 @@ impl CheckpointPass {
         }))
     }
 
-    /// Goes on with another epoch. For whoever looks for some records, not for all of a moment.
+    /// Goes on with another epoch, without what the last step found. For whoever looks for some records, not
+    /// for all of a moment.
     pub fn set_epoch(&mut self, epoch: u64) {
+        self.forget_found();
         self.at.epoch = epoch;
+    }
+
+    /// That of what the last step found.
+    pub fn epoch(&self) -> u64 {
+        self.at.epoch
     }
 
     /// The engine's clock: all that was read until now has a timestamp up to this.
@@ -173,6 +190,37 @@ impl CheckpointPass {
             id: other.id,
             run: other.run,
             expires: other.expires,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Engine, Options, Status};
+
+    #[test]
+    fn a_step_that_fails_leaves_nothing_of_the_one_before() {
+        let engine = Engine::create(&Options::default()).expect("an engine");
+        let mut session = engine.session().expect("a session");
+        session.set(b"short", b"1").expect("set");
+        session.set(b"long", &[1; 100_000]).expect("set");
+        let mut pass = engine.checkpoint_pass().expect("a pass");
+        for is_long in [false, true] {
+            pass.begin(u64::MAX >> 20);
+            let found = |pass: &super::CheckpointPass| match is_long {
+                false => pass.entries().1 as usize,
+                true => pass.others().len(),
+            };
+            while found(&pass) == 0 {
+                assert_eq!(pass.step(), Ok(true));
+            }
+            // A pass is made without a transaction.
+            pass.session.begin().expect("begun");
+            assert_eq!(pass.step(), Err(Status::WrongState));
+            assert!(pass.entries().0.is_empty());
+            assert_eq!((pass.entries().1, pass.others().len()), (0, 0));
+            pass.session.rollback().expect("rolled back");
+            assert_eq!(pass.step(), Ok(true));
         }
     }
 }

@@ -91,8 +91,11 @@ impl Engine {
     /// [`crate::Error::Attached`]; or there is no session.
     pub fn demoter(&self) -> Result<Demoter> {
         self.owned("give values to files")?;
+        let mut session = self.session()?;
+        // What it brings back was read before, and that counted.
+        session.set_untracked(true);
         Ok(Demoter {
-            session: self.session()?,
+            session,
             grace: Grace::new()?,
         })
     }
