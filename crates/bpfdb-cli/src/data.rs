@@ -170,6 +170,14 @@ impl Log {
         let (durability, restored) = started
             .map_err(|error| explained(error, settings.port))
             .with_context(told)?;
+        // Before, it might have been another engine's directory.
+        match &tier {
+            Some(tier) => {
+                tier.set_memory(tier_memory(engine, settings));
+                tier.remove_foreign();
+            }
+            None => remove_runs(engine, &disk),
+        }
         Ok(Self {
             durability: Arc::new(durability),
             tier,
@@ -212,20 +220,17 @@ impl Log {
 }
 
 /// Cold values in the data directory: when they are wanted, and also when an engine that outlived its
-/// server still has some. Files of an engine that is gone are removed.
+/// server still has some. No value goes before the directory is known to be the engine's, unless
+/// recovery is to fill it.
 fn start_tier(engine: &Engine, disk: &Directory, settings: &Settings) -> Result<Option<Arc<Tier>>> {
     let has_some = engine.run_uses().iter().any(|run| run.values > 0);
     if !settings.tier && !has_some {
         // Another server may have been killed that had the setting.
         engine.forget_demoter()?;
-        if disk.open(bpfdb_tier::MANIFEST)?.is_some() {
-            Runs::open(disk.clone(), engine.identity())?;
-        }
         return Ok(None);
     }
-    let memory = match settings.tier {
-        true => memory::tier_memory(settings, engine.memory_limit()),
-        // What is read comes back.
+    let memory = match has_nothing(engine)? {
+        true => tier_memory(engine, settings),
         false => bpfdb_tier::Options::NOTHING_GOES,
     };
     let options = bpfdb_tier::Options {
@@ -233,6 +238,27 @@ fn start_tier(engine: &Engine, disk: &Directory, settings: &Settings) -> Result<
         ..bpfdb_tier::Options::default()
     };
     Ok(Some(Arc::new(Tier::start(engine, disk.clone(), options)?)))
+}
+
+/// Bytes of memory above which values go to files.
+fn tier_memory(engine: &Engine, settings: &Settings) -> u64 {
+    match settings.tier {
+        true => memory::tier_memory(settings, engine.memory_limit()),
+        // What is read comes back.
+        false => bpfdb_tier::Options::NOTHING_GOES,
+    }
+}
+
+/// Removes files of cold values, of which the engine of this directory has none.
+fn remove_runs(engine: &Engine, disk: &Directory) {
+    let removed = match disk.open(bpfdb_tier::MANIFEST) {
+        Ok(None) => return,
+        Ok(Some(_)) => Runs::open(disk.clone(), engine.identity()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed.and_then(|runs| runs.remove_foreign()) {
+        tracing::warn!(%error, "files of cold values that no engine needs are still there");
+    }
 }
 
 /// What recovery did, if there was anything to do; behind the name of the directory.

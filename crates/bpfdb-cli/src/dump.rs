@@ -56,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let folder = pins::folder_of(arguments.port)?;
     let engine = Engine::attach(&folder)
         .with_context(|| format!("no engine of a server on port {}", arguments.port))?;
+    refuse_cold(&engine)?;
     let begun = Instant::now();
     let snapshot = Snapshot::take(&engine)?;
     let dumped = if to_standard_output {
@@ -71,6 +72,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         "{keys} keys as of timestamp {timestamp}, in {seconds:.1} s"
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Values in files are read by the server alone. What it gives to files while the copy goes on may still
+/// end that.
+fn refuse_cold(engine: &Engine) -> Result<()> {
+    let cold: u64 = engine.run_uses().iter().map(|run| run.values).sum();
+    if cold > 0 {
+        bail!(
+            "{cold} values of the server are in files of its data directory (tier yes), which this \
+             program does not read: `bpfdb recover` copies that directory, whose log has all values"
+        );
+    }
+    Ok(())
 }
 
 /// A signal ends the process at once: there is nothing to clear away.

@@ -354,6 +354,11 @@ impl<D: Disk> Demoting<D> {
         cold + self.engine.memory_used_now()
     }
 
+    /// Removes the runs of other engines: the disk is this engine's.
+    pub(crate) fn remove_foreign(&self) -> Result<(), Failed> {
+        Ok(self.runs.remove_foreign()?)
+    }
+
     /// Removes runs that no version names, and looks for those of which less than half is named: these are
     /// rewritten from now on.
     pub(crate) fn tidy(&mut self) -> Result<(), Failed> {

@@ -62,27 +62,29 @@ pub struct Runs<D: Disk> {
 
 impl<D: Disk> Runs<D> {
     /// The runs of the engine with this identity: those that the manifest on `disk` names; or, if it is
-    /// damaged or gone, those whose headers name the engine. All other runs are removed. A run that cannot
-    /// be read now stays, and its values are [`Status::TierUnavailable`].
+    /// damaged, gone, or another engine's, those whose headers name the engine. A run that cannot
+    /// be read now stays, and its values are [`Status::TierUnavailable`]. Nothing that is there is changed:
+    /// whether the disk is this engine's is known later ([`Self::remove_foreign`]).
     ///
     /// # Errors
     /// Those of the disk.
     pub fn open(disk: D, engine: u64) -> io::Result<Self> {
         disk.make_folder(FOLDER)?;
         disk.flush_folder("")?;
-        let names = disk.list(FOLDER)?;
-        let found: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
-        let manifest = match read_manifest(&disk)? {
+        let found = numbers(&disk)?;
+        let mut manifest = match read_manifest(&disk)? {
             Some(Ok(manifest)) if manifest.engine == engine => manifest,
+            Some(Ok(_)) => by_headers(&disk, engine, &found, false),
             other => {
                 if let Some(Err(error)) = other {
                     tracing::error!(%error, "the manifest of cold values is damaged: the headers of their files count");
                 }
-                by_headers(&disk, engine, &found)
+                by_headers(&disk, engine, &found, true)
             }
         };
-        let known = |number: &u64| manifest.runs.contains(number);
-        remove_all(&disk, found.iter().filter(|number| !known(number)))?;
+        // Files that are there keep their names.
+        let next = found.iter().max().map_or(1, |number| number + 1);
+        manifest.next = manifest.next.max(next);
         let runs = manifest.runs.iter().map(|&number| {
             let run = open_run(&disk, RunId { engine, number }).unwrap_or_else(|error| {
                 tracing::error!(%error, run = number, "a file of cold values cannot be used");
@@ -94,13 +96,29 @@ impl<D: Disk> Runs<D> {
             runs: runs.collect(),
             next: manifest.next,
         };
-        let runs = Self {
+        Ok(Self {
             disk,
             engine,
             table: RwLock::new(table),
-        };
-        runs.publish()?;
-        Ok(runs)
+        })
+    }
+
+    /// Removes all other runs of the disk, which is this engine's, and has the manifest say what there is.
+    /// Not while a run is made.
+    ///
+    /// # Errors
+    /// Those of the disk; then it can be tried again, and runs can be made and read all the same.
+    pub fn remove_foreign(&self) -> io::Result<()> {
+        let found = numbers(&self.disk)?;
+        let foreign = self.read(|table| {
+            let is_foreign = |number: &u64| !table.runs.contains_key(number);
+            found.into_iter().filter(is_foreign).collect::<Vec<u64>>()
+        });
+        remove_all(&self.disk, foreign.iter())?;
+        match read_manifest(&self.disk)? {
+            Some(Ok(manifest)) if manifest == self.manifest() => Ok(()),
+            _ => self.publish(),
+        }
     }
 
     /// Makes a run whose name is in the manifest, with a header; to be written from [`BLOCK`] on, up to
@@ -120,6 +138,8 @@ impl<D: Disk> Runs<D> {
             return Err(io::Error::new(io::ErrorKind::StorageFull, error));
         }
         let number = self.free_number(uses)?;
+        // No other attempt meets what is left of one that fails.
+        self.write(|table| table.next = number + 1);
         let id = RunId {
             engine: self.engine,
             number,
@@ -146,10 +166,7 @@ impl<D: Disk> Runs<D> {
             size,
             is_closed: false,
         };
-        self.write(|table| {
-            table.runs.insert(id.number, run);
-            table.next = id.number + 1;
-        });
+        self.write(|table| table.runs.insert(id.number, run));
         self.publish()?;
         Ok(file)
     }
@@ -238,8 +255,10 @@ impl<D: Disk> Runs<D> {
             gone
         });
         if !gone.is_empty() {
-            self.publish()?;
+            // A disk that has no room for a manifest has some when they are gone.
+            let published = self.publish();
             remove_all(&self.disk, gone.iter())?;
+            published.or_else(|_| self.publish())?;
         }
         Ok(gone.len())
     }
@@ -271,13 +290,18 @@ impl<D: Disk> Runs<D> {
         with(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the manifest by one that says what there is.
-    fn publish(&self) -> io::Result<()> {
-        let manifest = self.read(|table| Manifest {
+    /// What there is.
+    fn manifest(&self) -> Manifest {
+        self.read(|table| Manifest {
             engine: self.engine,
             next: table.next,
             runs: table.runs.keys().copied().collect(),
-        });
+        })
+    }
+
+    /// Replaces the manifest by one that says what there is.
+    fn publish(&self) -> io::Result<()> {
+        let manifest = self.manifest();
         match self.disk.remove(MANIFEST_NEW) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -287,6 +311,12 @@ impl<D: Disk> Runs<D> {
         self.disk.rename(MANIFEST_NEW, MANIFEST)?;
         self.disk.flush_folder(FOLDER)
     }
+}
+
+/// Of all runs on the disk, whatever engine's.
+fn numbers<D: Disk>(disk: &D) -> io::Result<Vec<u64>> {
+    let names = disk.list(FOLDER)?;
+    Ok(names.iter().filter_map(|name| number_of(name)).collect())
 }
 
 fn number_of(name: &str) -> Option<u64> {
@@ -308,20 +338,20 @@ pub(crate) fn read_manifest<D: Disk>(disk: &D) -> io::Result<Option<Result<Manif
 }
 
 /// What the manifest of this engine would say, by the files that were found. A file whose header cannot be
-/// read counts: it may be one of them.
-fn by_headers<D: Disk>(disk: &D, engine: u64, found: &[u64]) -> Manifest {
+/// read counts if `with_unreadable`: it may be one of them.
+fn by_headers<D: Disk>(disk: &D, engine: u64, found: &[u64], with_unreadable: bool) -> Manifest {
     let is_ours = |number: &u64| {
         let wanted = RunId {
             engine,
             number: *number,
         };
-        read_header(disk, *number).map_or(true, |(_, found)| found == wanted)
+        read_header(disk, *number).map_or(with_unreadable, |(_, found)| found == wanted)
     };
     let mut runs: Vec<u64> = found.iter().copied().filter(is_ours).collect();
     runs.sort_unstable();
     Manifest {
         engine,
-        next: found.iter().max().map_or(1, |number| number + 1),
+        next: 1,
         runs,
     }
 }
@@ -369,11 +399,12 @@ fn invalid(error: Invalid) -> io::Error {
 }
 
 fn remove_all<'a, D: Disk>(disk: &D, numbers: impl Iterator<Item = &'a u64>) -> io::Result<()> {
+    let mut removed = Ok(());
     for number in numbers {
         match disk.remove(&run_name(*number)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => removed = Err(error),
             _ => {}
         }
     }
-    Ok(())
+    removed
 }

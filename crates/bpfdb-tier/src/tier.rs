@@ -56,6 +56,7 @@ pub struct Tier {
     memory: Arc<AtomicU64>,
     runs: Arc<dyn Sizes>,
     engine: Engine,
+    removes_foreign: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,7 +84,8 @@ where
 
 impl Tier {
     /// Reads the cold values of this engine from `disk` from now on, and gives it more of them when
-    /// memory needs it. Before recovery, which may need it, too; and by the engine's owner.
+    /// memory needs it. Before recovery, which may need it, too; and by the engine's owner. Files of other
+    /// engines stay until [`Self::remove_foreign`].
     ///
     /// # Errors
     /// The disk, or the engine, refuses; [`io::ErrorKind::AlreadyExists`]: this process has read its cold
@@ -108,12 +110,14 @@ impl Tier {
         .map_err(io::Error::other)?;
         let stop = Arc::new(AtomicBool::new(false));
         let memory = Arc::new(AtomicU64::new(options.memory));
+        let removes_foreign = Arc::new(AtomicBool::new(false));
         let work = Work {
             engine: engine.clone(),
             demoting,
             values,
             counts: Arc::clone(&counts),
             memory: Arc::clone(&memory),
+            removes_foreign: Arc::clone(&removes_foreign),
             rest: options.rest,
             next_tidy: Instant::now() + TIDY,
         };
@@ -126,6 +130,7 @@ impl Tier {
             memory,
             runs,
             engine: engine.clone(),
+            removes_foreign,
             stop,
             thread: Some(thread),
         })
@@ -134,6 +139,11 @@ impl Tier {
     /// Bytes of memory above which values go to files, from now on.
     pub fn set_memory(&self, bytes: u64) {
         self.memory.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Has the files of other engines removed: the disk is this engine's, and has all that recovery needs.
+    pub fn remove_foreign(&self) {
+        self.removes_foreign.store(true, Ordering::Relaxed);
     }
 
     pub fn figures(&self) -> Figures {
@@ -181,6 +191,7 @@ struct Work<D: Disk> {
     values: Arc<RunValues<D>>,
     counts: Arc<Counts>,
     memory: Arc<AtomicU64>,
+    removes_foreign: Arc<AtomicBool>,
     rest: Duration,
     next_tidy: Instant,
 }
@@ -221,6 +232,10 @@ impl<D: Disk> Work<D> {
         );
         self.values.set_full(used >= most);
         self.demoting.promote(&self.values.take_wanted());
+        if self.removes_foreign.load(Ordering::Relaxed) {
+            self.demoting.remove_foreign()?;
+            self.removes_foreign.store(false, Ordering::Relaxed);
+        }
         if Instant::now() >= self.next_tidy {
             self.demoting.tidy()?;
             self.next_tidy = Instant::now() + TIDY;

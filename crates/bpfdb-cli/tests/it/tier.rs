@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use bpfdb_tests::random::Random;
-use common::{Connection, Served, alone, check, request, wait_until};
+use common::{Connection, Served, alone, check, fails, request, wait_until, with_log};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -286,4 +286,70 @@ fn a_file_that_was_removed_is_an_error_of_its_keys() {
     assert_all(&mut connection, KEYS, 2);
     drop(connection);
     server.crash();
+}
+
+#[test]
+fn a_copy_of_the_kernel_without_the_files_is_refused() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Served::start_in(&directory.path().join("data"), 0, &TIER);
+    let mut connection = Connection::open(server.port);
+    set_all(&mut connection, 30_000, 1);
+    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
+    let port = server.port.to_string();
+    let message = fails(&["dump", "--port", &port]);
+    assert!(
+        message.contains("values of the server are in files"),
+        "{message}"
+    );
+    drop(connection);
+    server.crash();
+}
+
+/// The files are another engine's, which still exists.
+#[test]
+fn a_wrong_directory_keeps_its_files_and_gets_no_values() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let [data, other] = ["data", "other"].map(|name| directory.path().join(name));
+    const KEYS: u64 = 30_000;
+    let mut server = Served::start_in(&data, 0, &TIER);
+    let port = server.port;
+    let mut connection = Connection::open(port);
+    set_all(&mut connection, KEYS, 1);
+    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
+    drop(connection);
+    server.kill();
+    let mut second = Served::start_in(&other, 0, &TIER);
+    let mut connection = Connection::open(second.port);
+    set_all(&mut connection, KEYS, 2);
+    wait_until("values go", || second.figure("tier", "tier_values") > 1000);
+    let second_port = second.port;
+    drop(connection);
+    second.kill();
+    let files = |path: &Path| {
+        let mut files = runs_of(path);
+        files.sort();
+        files
+    };
+    let before = files(&data);
+    let port_text = second_port.to_string();
+    for setting in [&TIER[..], &["--maxmemory", "64M"]] {
+        let begin = ["serve", "--port", &port_text];
+        let wrong = [&begin[..], &with_log(&data), setting].concat();
+        let message = fails(&wrong);
+        assert!(
+            message.contains("cannot use the data directory"),
+            "{message}"
+        );
+        assert_eq!(files(&data), before, "{setting:?}");
+    }
+    for (path, port, version) in [(&data, port, 1), (&other, second_port, 2)] {
+        let server = Served::start_in(path, port, &TIER);
+        let mut connection = Connection::open(port);
+        assert_all(&mut connection, KEYS, version);
+        assert_eq!(server.figure("tier", "tier_unavailable"), 0);
+        drop(connection);
+        server.stop();
+    }
 }

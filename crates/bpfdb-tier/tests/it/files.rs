@@ -171,7 +171,8 @@ fn a_flipped_bit_is_found() {
 }
 
 #[test]
-fn runs_of_another_engine_are_removed_and_those_without_a_manifest_go_by_their_headers() {
+fn runs_of_another_engine_stay_until_they_are_removed_and_those_without_a_manifest_go_by_their_headers()
+ {
     let (disk, mut random) = (disk(6), Random::new(6));
     let runs = open(&disk);
     let mut writer = RunWriter::new(Arc::clone(&runs), RUN_SIZE);
@@ -181,6 +182,7 @@ fn runs_of_another_engine_are_removed_and_those_without_a_manifest_go_by_their_h
     assert_eq!(faults(&disk).len(), 1);
     let damaged = open(&disk);
     assert_there(&damaged, &written);
+    damaged.remove_foreign().expect("a new manifest");
     assert_eq!(faults(&disk), Vec::<String>::new());
     disk.remove(bpfdb_tier::MANIFEST).expect("removed");
     let damaged = open(&disk);
@@ -191,11 +193,48 @@ fn runs_of_another_engine_are_removed_and_those_without_a_manifest_go_by_their_h
     append(&mut writer, &mut random, 0..20, &mut more).expect("written");
     assert!(more.values().all(|(_, place)| place.run > 1));
 
-    Runs::open(disk.clone(), ENGINE + 1).expect("runs");
+    // Whose disk it is shows later.
+    let before = disk.contents(bpfdb_tier::MANIFEST);
+    let other = Runs::open(disk.clone(), ENGINE + 1).expect("runs");
+    assert_eq!(disk.contents(bpfdb_tier::MANIFEST), before);
+    assert_there(&open(&disk), &more);
+    other.remove_foreign().expect("removed");
     assert!(
         more.values()
             .all(|(_, place)| disk.contents(&run_name(place.run)).is_none())
     );
+    assert_eq!(open(&disk).sizes(), (0, 0));
+}
+
+#[test]
+fn a_full_disk_is_opened_and_lets_runs_go() {
+    let (disk, mut random) = (disk(10), Random::new(10));
+    let mut writer = RunWriter::new(open(&disk), RUN_SIZE);
+    let mut written = Written::new();
+    append(&mut writer, &mut random, 0..80, &mut written).expect("written");
+    disk.set_capacity(0);
+    let runs = open(&disk);
+    assert_there(&runs, &written);
+    runs.remove_foreign().expect("nothing is to be written");
+    // Another engine's, which has no room for its manifest before these have gone.
+    let other = Runs::open(disk.clone(), ENGINE + 1).expect("runs");
+    assert!(other.remove_foreign().is_err());
+    assert!(disk.contents(&run_name(1)).is_none());
+    disk.set_capacity(1 << 20);
+    other.remove_foreign().expect("a manifest");
+}
+
+#[test]
+fn what_is_left_of_a_run_that_could_not_be_made_stops_no_other() {
+    let (disk, mut random) = (disk(11), Random::new(11));
+    let mut writer = RunWriter::new(open(&disk), RUN_SIZE);
+    let mut written = Written::new();
+    disk.fail(Operation::Write, 1, Fault::Error);
+    disk.fail(Operation::Remove, 1, Fault::Error);
+    assert!(append(&mut writer, &mut random, 0..20, &mut written).is_err());
+    assert!(disk.contents(&run_name(1)).is_some());
+    append(&mut writer, &mut random, 0..20, &mut written).expect("another");
+    assert!(written.values().all(|(_, place)| place.run == 2));
 }
 
 #[test]
