@@ -11,8 +11,8 @@
 //!    by that at which it first had to judge.
 //! 6. A value has a type, which nothing but a write of the key changes. A read of
 //!    a string says WRONG_TYPE of any other: it has read, and fails nothing.
-//! 7. A read-write transaction that scans holds the scan lock: until it ends nobody else makes a key
-//!    come or go, and no second one scans. It has a conflict itself if a transaction that is open has
+//! 7. A read-write transaction that scans holds the scan lock: until it ends, or a scan fails it, nobody else
+//!    makes a key come or go, and no second one scans. It has a conflict itself if a transaction that is open has
 //!    done so. A version that expires makes its key go one day.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -580,7 +580,7 @@ impl Model {
 
     // ---- Locks -------------------------------------------------------------
 
-    /// Takes the scan lock; or fails the transaction, which then may hold it all the same.
+    /// Takes the scan lock; or fails the transaction, which then holds it no longer.
     fn lock_to_scan(&mut self, id: SessionId) -> Result<(), Error> {
         if self.faulty(Fault::ScanUnprotected) {
             return Ok(());
@@ -592,7 +592,11 @@ impl Model {
         let mut changed = others.flat_map(|(_, session)| &session.writes);
         let is_settled = changed
             .all(|(key, value)| is_plain(value) && is_plain(&self.version_at(key, self.clock)));
-        self.check(id, is_settled, Error::Conflict)
+        let checked = self.check(id, is_settled, Error::Conflict);
+        if checked.is_err() {
+            self.scan_lock = None;
+        }
+        checked
     }
 
     fn others_scan(&self, id: SessionId) -> bool {

@@ -179,7 +179,7 @@ fn check_says_what_is_there() {
     );
     let text = succeeds(&["check", "--dir", &data.text()]);
     for part in [
-        "owner       nobody",
+        "owner       no process",
         "closed properly",
         "log/0000000000000002.log:8192",
     ] {
