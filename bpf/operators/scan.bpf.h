@@ -79,6 +79,8 @@ static __always_inline int scan_result(struct bpfdb_session *s, int status)
 	count_error(status);
 	if (status == BPFDB_CONFLICT)
 		count_conflict(LOAD(s->conflict));
+	if (s->state != BPFDB_TXN_WRITE)
+		return status;
 	status = txn_result(s, status);
 	/* What has failed cannot commit, so what it has seen needs no protection. */
 	if (s->state == BPFDB_TXN_FAILED)

@@ -46,7 +46,13 @@ impl Sink for Collected {
         self.left = key.len;
         self.current = key.name.to_vec();
         let old = (self.data).insert(key.name.to_vec(), (Vec::new(), key.expires_at));
-        assert_eq!(old, None, "{} comes once", key.name.escape_ascii());
+        if old.is_some() {
+            // In a damaged file two lengths of keys may be 0.
+            return Err(Error::Damaged {
+                offset: 0,
+                what: format!("{} comes twice", key.name.escape_ascii()).into(),
+            });
+        }
         if key.kind != ValueType::STRING {
             self.kinds.insert(key.name.to_vec(), key.kind);
         }
