@@ -47,10 +47,12 @@ one() {
 		fi
 	fi
 	# A suite that is run for the sake of the log must have had one.
+	lacks=
 	case $name in
-	*:BPFDB_TEST_LOG=*) [ -s "$BPFDB_TEST_LOGS" ] || failed="has no log" ;;
-	*:BPFDB_TEST_TIER=*) grep -q tier "$BPFDB_TEST_LOGS" || failed="has no value in a file" ;;
+	*:BPFDB_TEST_LOG=*) [ -s "$BPFDB_TEST_LOGS" ] || lacks="has no log" ;;
+	*:BPFDB_TEST_TIER=*) grep -q tier "$BPFDB_TEST_LOGS" || lacks="has no value in a file" ;;
 	esac
+	[ -z "$lacks" ] || { echo "test: $name $lacks" >>"$output"; failed=yes; }
 	[ -z "$failed" ] || echo "$name" >>"$results/failed"
 	flock "$results/lock" sh -c 'printf "     Running %s (%s s)\n" "$1" "$2"; cat "$3"' - \
 		"$name" $(($(date +%s) - begun)) "$output"
@@ -63,7 +65,7 @@ settings() {
 	echo bpfdb-server BPFDB_TEST_LOCAL_CLIENTS=on transactions
 	# Values in files.
 	echo bpfdb-server BPFDB_TEST_TIER=on large_collections
-	echo bpfdb-server BPFDB_TEST_TIER=on transactions
+	echo bpfdb-server BPFDB_TEST_TIER=on differential
 	# Engines with a log; clients that get a reply only when it is durable.
 	echo bpfdb-tests BPFDB_TEST_LOG=async scripts
 	echo bpfdb-server BPFDB_TEST_LOG=sync transactions

@@ -13,6 +13,13 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::process::this_program;
 use crate::server::cgroup;
 
+/// Seconds after which a program is ended: one that hangs must not take all the time of a run. Python prints
+/// then where each of its threads stands. What takes longest, compiling for Java or Go on a busy machine, takes
+/// a few minutes.
+const PATIENCE: &str = "600";
+/// How `timeout` ends where there is no such program.
+const NOT_FOUND: i32 = 127;
+
 /// A folder of `tests/it/clients` of a crate.
 pub struct Source {
     name: &'static str,
@@ -125,27 +132,33 @@ fn path() -> String {
     }
 }
 
-/// Runs a program to its end; what it printed.
+/// Runs a program to its end, or for [`PATIENCE`] seconds; what it printed.
 pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
     try_run(program, arguments, folder).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 pub fn try_run(program: &str, arguments: &[&str], folder: &Path) -> Result<String, String> {
-    let mut command = Command::new(program);
+    let mut command = Command::new("timeout");
     cgroup::keep(&mut command);
     let output = command
+        .args(["--signal=ABRT", "--kill-after=5", PATIENCE, program])
         .args(arguments)
         .env("PATH", path())
+        .env("PYTHONFAULTHANDLER", "1")
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{program}: {error}; scripts/setup.sh installs it"))?;
+        .map_err(|error| format!("timeout: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(text);
     }
+    let hint = match output.status.code() {
+        Some(NOT_FOUND) => "; scripts/setup.sh installs it",
+        _ => "",
+    };
     Err(format!(
-        "{program} {arguments:?}: {}\n{text}\n{}",
+        "{program} {arguments:?}: {}{hint}\n{text}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
     ))

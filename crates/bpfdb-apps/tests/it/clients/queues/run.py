@@ -3,9 +3,11 @@ send, against the server at the port given: workers wait for jobs in blocking co
 
 import asyncio
 import operator
+import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 import dramatiq
@@ -223,4 +225,17 @@ def main() -> None:
         print(application.__name__)
 
 
-main()
+def end() -> None:
+    """Ends with the outcome of all applications, also if threads of one of them go on."""
+    status = 0
+    try:
+        main()
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+end()
