@@ -220,6 +220,17 @@ static __always_inline int split_in_vain(u32 page)
 	return page_is_changing(page) ? BPFDB_MEMORY_PENDING : BPFDB_INDEX_CROWDED;
 }
 
+/* Splits the page that has no room for the session's key. */
+static __always_inline int split_for_key(struct bpfdb_session *s)
+{
+	u32 which = s->room_page | (s->value_len == BPFDB_ABSENT ? SPLIT_FOR_FREEING : 0);
+	int status = bpfdb_split(which);
+
+	if (status == BPFDB_INDEX_CROWDED && neighbourhood_divides(s->room_page, s->hash))
+		status = bpfdb_split(which | SPLIT_SPARSE);
+	return status;
+}
+
 /*
  * Makes room in the index for the session's key, which page session->room_page has not,
  * or will not have for long. RETRY if there may be some now.
@@ -234,7 +245,7 @@ static __always_inline int make_room_in_index(struct bpfdb_session *s)
 		return split_in_vain(s->room_page);
 	if (neighbourhood_agrees(s->room_page, s->hash))
 		return BPFDB_INDEX_CROWDED;
-	status = bpfdb_split(s->room_page | (s->value_len == BPFDB_ABSENT ? SPLIT_FOR_FREEING : 0));
+	status = split_for_key(s);
 	if (status == BPFDB_OK || (status == RETRY && merge_take_up(s->room_page)))
 		s->room_tried += ROOM_SPLIT;
 	return status == BPFDB_OK || only_crowded ? RETRY : status;

@@ -32,6 +32,9 @@ static long page_init_cell(u64 index, struct page_init *init)
 /* Beside a page or a level: the page that is wanted is for a DELETE, and may be one of the
  * reserve. */
 #define SPLIT_FOR_FREEING (1u << 31)
+/* The page may have few records: those near the home of a key have to be parted. */
+#define SPLIT_SPARSE (1u << 30)
+#define SPLIT_FLAGS (SPLIT_FOR_FREEING | SPLIT_SPARSE)
 
 /* An empty index page for `prefix` of `level` bits; 0 if memory is exhausted. `wanted` is the
  * level, with SPLIT_FOR_FREEING perhaps. (A subprogram: all callers of a split together have 512

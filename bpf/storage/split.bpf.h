@@ -97,14 +97,14 @@ static __always_inline u32 page_to_split(u32 page)
 }
 
 /*
- * Splits index page `which`, with SPLIT_FOR_FREEING perhaps, or takes an unfinished split of it
- * up again. OK, also if it had to be undone, an Error if there is no memory or if a split is of no use,
+ * Splits index page `which`, with SPLIT_FOR_FREEING and SPLIT_SPARSE perhaps, or takes an unfinished
+ * split of it up again. OK, also if it had to be undone, an Error if there is no memory or if a split is of no use,
  * MEMORY_PENDING if a bucket was left whose latch is held, RETRY if another operator is at
  * it or another split had to be finished first.
  */
 __noinline int bpfdb_split(u32 which)
 {
-	u32 freeing = which & SPLIT_FOR_FREEING, wanted = which & ~SPLIT_FOR_FREEING;
+	u32 freeing = which & SPLIT_FOR_FREEING, wanted = which & ~SPLIT_FLAGS;
 	u32 page = page_to_split(wanted);
 	struct bpfdb_slab *slab = slab_of_page(page), *sibling;
 	struct split split = {.page = page, .left_behind = LOAD(engine.zero)};
@@ -128,7 +128,7 @@ __noinline int bpfdb_split(u32 which)
 		goto out;
 	}
 	split.sibling = LOAD(slab->sibling);
-	if (!split.sibling && !split_is_worth(page, split.level)) {
+	if (!split.sibling && !(which & SPLIT_SPARSE) && !split_is_worth(page, split.level)) {
 		result = BPFDB_INDEX_CROWDED;
 		goto out;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* Whether a split of an index page helps: only if the next bit of the hashes divides its records. */
+/* Whether a split of an index page helps: only if the next bit of the hashes divides its records, or
+ * those near the home of the key that needs room. */
 #ifndef BPFDB_SPLIT_WORTH_BPF_H
 #define BPFDB_SPLIT_WORTH_BPF_H
 
@@ -70,6 +71,34 @@ __noinline int neighbourhood_agrees(u32 page, u64 hash)
 		agree++;
 	}
 	return agree == BPFDB_NEIGHBOURHOOD;
+}
+
+/*
+ * Does the next bit divide the records within reach of this hash's home in `page`? Where many records
+ * were deleted in the order of their cells, by eviction or by a client that lists keys and deletes them,
+ * the few that are left lie side by side: then a split makes room, though it is not worth it for the page.
+ * The reach is full of records when this is called; so a page is made for no fewer than
+ * BPFDB_NEIGHBOURHOOD records here, too.
+ */
+__noinline int neighbourhood_divides(u32 page, u64 hash)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+	void *memory = page_memory(page);
+	u32 upper = LOAD(engine.zero), used = LOAD(engine.zero), fewer;
+
+	if (!memory || !slab)
+		return 0;
+	repeat(i, BPFDB_NEIGHBOURHOOD)
+	{
+		struct bpfdb_cell *cell = cell_in(memory, home_of(hash) + i);
+
+		if (!(LOAD(cell->header) & BPFDB_CELL_USED))
+			continue;
+		used++;
+		upper += split_bit(cell_hash(cell), LOAD(slab->level) & 31);
+	}
+	fewer = upper < used - upper ? upper : used - upper;
+	return used == BPFDB_NEIGHBOURHOOD && fewer >= BPFDB_SPLIT_NEAR_MIN;
 }
 
 #endif

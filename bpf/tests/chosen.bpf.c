@@ -9,6 +9,7 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define OTHERS 3000
+#define SIDE_BY_SIDE 250
 
 /*
  * With these secrets the hash of a word is the upper half of the product of its halves,
@@ -154,6 +155,40 @@ TEST(c_a_transaction_is_told)
 	EXPECT(s->state == BPFDB_TXN_FAILED && s->failure == BPFDB_INDEX_CROWDED);
 	EXPECT(bpfdb_rollback(s) == BPFDB_OK);
 	PASS(others_are_there(s, 0));
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/* The next number behind `n` whose home is this one. */
+__noinline u64 next_at_home(u64 n, u32 home)
+{
+	repeat(i, 1u << 22)
+	{
+		if (home_of(hash_inline_key(other(++n), 0, 8)) == home)
+			break;
+	}
+	return n;
+}
+
+/* Records of one home, which differ in the bits that splits go by, have room also where they are nearly all
+ * that a page has: as after a client has deleted all others, cell by cell. */
+TEST(d_few_records_side_by_side_are_parted)
+{
+	struct bpfdb_session *s = test_session();
+	u64 n = 1000 * OTHERS;
+
+	EXPECT(s);
+	repeat(i, OTHERS)
+	{
+		key_number(s, other(i));
+		EXPECT(bpfdb_delete(s) == BPFDB_FOUND);
+	}
+	repeat(i, SIDE_BY_SIDE)
+	{
+		n = next_at_home(n, BPFDB_CELLS_PER_PAGE / 2);
+		EXPECT(set_patiently(s, other(n), i) == BPFDB_OK);
+		EXPECT(has_number(s, other(n), i));
+	}
 	bpfdb_session_close(s);
 	return 0;
 }

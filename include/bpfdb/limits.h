@@ -66,12 +66,17 @@
 #define BPFDB_NEIGHBOURHOOD 32
 /* Occupied cells of a page, four fifths of them, at which it is split. */
 #define BPFDB_SPLIT_CELLS 820
-/* Cells that a page must have to be split: with fewer, a full neighbourhood is no
- * chance (less than once in 10^13 pages), its keys were chosen. */
+/* Cells that a page must have to be split: with fewer that lie anywhere, a full neighbourhood is no
+ * chance (less than once in 10^13 pages), its keys were chosen; or records were deleted beside each
+ * other (BPFDB_SPLIT_NEAR_MIN). */
 #define BPFDB_SPLIT_CELLS_MIN (BPFDB_CELLS_PER_PAGE / 8)
 /* The half with fewer of them gets one of so many: so a page is never made for fewer
  * than 32 records, and whoever knows the secrets of the hash gains at most that. */
 #define BPFDB_SPLIT_SHARE 4
+/* Of the BPFDB_NEIGHBOURHOOD records within reach of a home, those that the half with fewer of them
+ * gets at least, to split a page of which they have no room. That chance gives fewer happens 3 times in
+ * a million. */
+#define BPFDB_SPLIT_NEAR_MIN (BPFDB_NEIGHBOURHOOD / 8)
 /* While a split is unfinished, new records must leave room for the buckets that have not
  * moved. The sibling takes none from so many occupied cells on (820 that are split bring 410
  * or a few more), and none so far from its home. At half of its cells a neighbourhood is all
