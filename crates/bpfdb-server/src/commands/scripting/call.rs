@@ -27,7 +27,7 @@ use super::direct::{self, Words};
 use super::find::{self, Source, callable, count_keys, find_function, may_be_called, view};
 use super::program::Program;
 use super::redis_call::LongCommand;
-use crate::protocol::reply::{self as replies, ConflictAction};
+use crate::protocol::reply::ConflictAction;
 use crate::scripting::functions::RunningCall;
 use crate::scripting::reply;
 use crate::scripting::scripts::{self, Kind, Machine, UnderWay};
@@ -547,12 +547,7 @@ impl ScriptCall {
                 context,
                 ConflictAction::RunAgain,
             ))),
-            Failure::Engine(status) => {
-                let refusal = context.refusal(status);
-                let text = refusal.unwrap_or_else(|| replies::error_text(status, false));
-                Err(Failure::Text(text))
-            }
-            Failure::TooLong | Failure::Text(_) => Err(failure),
+            failure => Err(failure),
         }
     }
 }
