@@ -3,6 +3,7 @@
 use bpfdb::{Access, Tracking, Victim};
 
 use crate::settings::{EvictionPolicy, Settings};
+use crate::values::random::Random;
 
 /// The rules of the evictor, from the settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,13 +61,13 @@ impl Rules {
         }
     }
 
-    /// The greater, the sooner it goes.
-    pub(super) fn score(&self, victim: &Victim) -> u64 {
+    /// The greater, the sooner it goes. `random` says which of any.
+    pub(super) fn score(&self, victim: &Victim, random: &mut Random) -> u64 {
         if self.policy == EvictionPolicy::VolatileTtl {
             return u64::MAX - victim.expires_at.unwrap_or(u64::MAX);
         }
         if self.is_random() {
-            return 0;
+            return random.next();
         }
         match victim.access {
             Access::Unknown => 0,

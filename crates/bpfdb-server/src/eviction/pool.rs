@@ -1,20 +1,30 @@
 //! The best victims of those that were seen: as in Redis, what was a good victim in one sample
-//! and did not go is compared with the next.
+//! and did not go is compared with the next. Of any record that may go some stay, too: if all went that
+//! the hand meets, a record just before the hand would go at once, and one just behind it last.
 
 use bpfdb::Victim;
 
 use super::policy::Rules;
+use crate::values::random::Random;
 
 /// Victims that are kept from one sample to the next.
 const KEPT: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pool {
     /// By their score, the least first.
     victims: Vec<(u64, Victim)>,
+    random: Random,
 }
 
 impl Pool {
+    pub(super) fn new() -> Self {
+        Self {
+            victims: Vec::new(),
+            random: Random::new(),
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.victims.clear();
     }
@@ -27,12 +37,8 @@ impl Pool {
         sampled: Vec<Victim>,
         bytes: u64,
     ) -> Vec<Victim> {
-        let samples = match rules.is_random() {
-            true => 1,
-            false => rules.samples.max(1) as usize,
-        };
-        let most = sampled.len().div_ceil(samples);
-        let scored = |victim: Victim| (rules.score(&victim), victim);
+        let most = sampled.len().div_ceil(rules.samples.max(1) as usize);
+        let scored = |victim: Victim| (rules.score(&victim, &mut self.random), victim);
         self.victims.extend(sampled.into_iter().map(scored));
         self.victims.sort_by_key(|(score, _)| *score);
         let mut chosen = Vec::new();

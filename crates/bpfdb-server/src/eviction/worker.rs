@@ -80,7 +80,7 @@ impl Worker {
             session: None,
             rules: Rules::default(),
             hand: Hand::default(),
-            pool: Pool::default(),
+            pool: Pool::new(),
             round: None,
             answered: 0,
             held: 0,
@@ -264,10 +264,7 @@ impl Worker {
 
     /// Samples some records, and evicts the best of them: about so many bytes at most.
     fn step(&mut self, bytes: u64) -> Result<Step, Status> {
-        let per_victim = match self.rules.is_random() {
-            true => 1,
-            false => self.rules.samples.clamp(1, SAMPLES_MAX),
-        };
+        let per_victim = self.rules.samples.clamp(1, SAMPLES_MAX);
         let sample = Sample {
             count: STEP * per_victim,
             expiring_only: self.rules.expiring_only(),

@@ -1,4 +1,4 @@
-//! Chance for commands that pick elements. What is drawn says nothing of what will be; it is not for
+//! Chance for commands that pick elements, and for policies that evict any record. What is drawn says nothing of what will be; it is not for
 //! secrets.
 
 use std::hash::{BuildHasher, RandomState};
@@ -13,7 +13,7 @@ impl Random {
         Self(RandomState::new().hash_one(0))
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -194,6 +194,24 @@ fn soak_any_key_goes_at_random() {
     );
 }
 
+/// When as many have gone as there were, some two thirds of these have: chance also takes what came later. If
+/// the hand took all that it meets, all of them had gone.
+#[test]
+fn what_came_first_goes_by_chance() {
+    const OLD: usize = 24_000;
+    let server = start(EvictionPolicy::AllkeysRandom);
+    let mut client = server.client();
+    fill(&mut client, "old", OLD, LEN, &[]);
+    let mut batch = 0;
+    while evicted(&mut client) < OLD as u64 {
+        fill(&mut client, &format!("new{batch}"), 1000, LEN, &[]);
+        batch += 1;
+    }
+    let stayed = count(&there(&mut client, "old", OLD));
+    println!("{stayed} of {OLD} stayed");
+    assert!((OLD / 6..OLD / 2).contains(&stayed), "{stayed}");
+}
+
 #[test]
 #[ignore = "make soak: fails, INDEX_CROWDED while memory is full"]
 fn soak_records_of_the_server_stay() {
