@@ -35,24 +35,32 @@ static __always_inline bool keyspace_is_database(u64 word)
 	return !key_is_reserved(word) || (number && number < BPFDB_DATABASES);
 }
 
-/* Is there a slot at `address`, and is its slab closing? */
-static __always_inline bool slot_is_in_closing(u64 address)
+/* The page of the slot at `address`, if its slab is closing; else 0. */
+static __always_inline u32 closing_page(u64 address)
 {
-	struct bpfdb_slab *slab = slab_of_page(page_of(address));
+	u32 page = page_of(address);
+	struct bpfdb_slab *slab = slab_of_page(page);
 
-	return slab && LOAD(slab->class_) < BPFDB_CLASSES && LOAD(slab->closing);
+	return slab && LOAD(slab->class_) < BPFDB_CLASSES && LOAD(slab->closing) ? page : 0;
 }
 
-/* Lies the key or the value in a slab that is closing? Of an inline one it may look so: it is evicted
- * then with the others. */
-static __always_inline bool cell_is_in_closing(const struct bpfdb_cell *cell, u32 form)
+/* The closing slab that the key lies in; 0: none. */
+static __always_inline u32 key_closing_page(const struct bpfdb_cell *cell)
+{
+	return key_is_inline(cell_key_len(cell)) ? 0 : closing_page(LOAD(cell->key[0]));
+}
+
+/* The same of the value. Types, and large values, have slots whatever their length is. */
+static __always_inline u32 value_closing_page(const struct bpfdb_cell *cell, u32 form)
 {
 	u32 inline_max = form_expires(form) ? BPFDB_INLINE_EXPIRING_MAX : BPFDB_INLINE_MAX;
 
-	if (!key_is_inline(cell_key_len(cell)) && slot_is_in_closing(LOAD(cell->key[0])))
-		return true;
-	/* Types, and large values, have slots whatever their length is. */
-	return form_length(form) > inline_max && slot_is_in_closing(LOAD(cell->head.data[0]));
+	return form_length(form) > inline_max ? closing_page(LOAD(cell->head.data[0])) : 0;
+}
+
+static __always_inline bool cell_is_in_closing(const struct bpfdb_cell *cell, u32 form)
+{
+	return key_closing_page(cell) || value_closing_page(cell, form);
 }
 
 /* Bytes of memory that the value takes: of a cold one its table. */
@@ -102,6 +110,15 @@ static __always_inline bool sampled_key(u64 *to, const struct bpfdb_cell *cell, 
 	return true;
 }
 
+static __always_inline void sampled_pages(const struct sample *sample, struct bpfdb_sampled *out,
+					  const struct bpfdb_cell *cell)
+{
+	bool wanted = sample->which & BPFDB_SAMPLE_CLOSING;
+
+	out->key_page = wanted ? key_closing_page(cell) : 0;
+	out->value_page = wanted ? value_closing_page(cell, version_form(&cell->head)) : 0;
+}
+
 /* Shows the record in the cell at `address`, if it may be a victim. 1: it was shown. */
 __noinline int sample_cell(struct sample *sample NONNULL, u64 address)
 {
@@ -124,6 +141,7 @@ __noinline int sample_cell(struct sample *sample NONNULL, u64 address)
 	out->expires = form_expires(version_form(&cell->head)) ? LOAD(cell->head.data[1]) : 0;
 	out->len = sampled_len(cell, version_form(&cell->head));
 	out->key_len = len;
+	sampled_pages(sample, out, cell);
 	if (len > BPFDB_KEY_MAX || !sampled_key((u64 *)(out + 1), cell, len) ||
 	    !header_same_content(LOAD_AFTER(cell->header), header))
 		return 0;

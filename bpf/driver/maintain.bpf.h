@@ -45,16 +45,16 @@ static __noinline int run_close_slab(struct bpf_raw_tracepoint_args *ctx)
 	return BPFDB_OK;
 }
 
-/* ctx: first page, number of pages. Merges index pages that are nearly empty
- * with their buddies. Returns how many were retired; user space lets a grace
- * period go by and calls run_release(). */
+/* ctx: first page, number of pages, cells that two pages may have together (0: MERGE_FILL).
+ * Merges index pages that have no more with their buddies. Returns how many were retired; user
+ * space lets a grace period go by and calls run_release(). */
 static __noinline int run_merge(struct bpf_raw_tracepoint_args *ctx)
 {
-	u32 first = ctx->args[1], count = ctx->args[2], retired = 0;
+	u32 first = ctx->args[1], count = ctx->args[2], most = ctx->args[3], retired = 0;
 
 	repeat(i, count)
 	{
-		retired += page_merge(first + i);
+		retired += page_merge_up_to(first + i, most ? most : MERGE_FILL);
 	}
 	return retired;
 }

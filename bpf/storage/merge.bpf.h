@@ -32,13 +32,14 @@
 #include "reclaim.bpf.h"
 
 /* Pages with more cells than this between them stay two: else the next inserts
- * would split them again. */
+ * would split them again. An evictor for which writes wait allows more. */
 #define MERGE_FILL (BPFDB_CELLS_PER_PAGE / 4)
 
 struct merge {
 	u32 to, from, level;
 	u32 left_behind;
 	u32 no_room; /* of these */
+	u32 most;    /* cells of both together */
 };
 
 static long merge_bucket(u64 index, struct merge *merge)
@@ -96,9 +97,9 @@ static __always_inline bool merge_finish(struct merge *merge, struct bpfdb_slab 
 /* May these two be merged, now that both are held? Or are they in the middle of
  * it already? */
 static __always_inline bool merge_wanted(struct bpfdb_slab *to, struct bpfdb_slab *from,
-					 u32 to_page)
+					 const struct merge *merge)
 {
-	u32 level = to->level;
+	u32 level = merge->level;
 
 	/* The one may have been merged, too, since it was found. */
 	if (LOAD(to->class_) != BPFDB_PAGE_INDEX || LOAD(from->class_) != BPFDB_PAGE_INDEX ||
@@ -106,11 +107,11 @@ static __always_inline bool merge_wanted(struct bpfdb_slab *to, struct bpfdb_sla
 		return false;
 	if (from->prefix != (to->prefix | 1u << ((level - 1) & 31)))
 		return false;
-	return LOAD(from->next) == to_page || LOAD(to->word) + LOAD(from->word) <= MERGE_FILL;
+	return LOAD(from->next) == merge->to || LOAD(to->word) + LOAD(from->word) <= merge->most;
 }
 
 /* With the split latches of both pages, which keep splits away. */
-static __always_inline bool merge_held(u32 to_page, u32 from_page, struct bpfdb_slab *to,
+static __always_inline bool merge_held(u32 to_page, u32 from_page, u32 most, struct bpfdb_slab *to,
 				       struct bpfdb_slab *from)
 {
 	struct merge merge = {
@@ -118,9 +119,10 @@ static __always_inline bool merge_held(u32 to_page, u32 from_page, struct bpfdb_
 		.from = from_page,
 		.level = to->level,
 		.left_behind = LOAD(engine.zero),
+		.most = most,
 	};
 
-	if (!merge_wanted(to, from, to_page))
+	if (!merge_wanted(to, from, &merge))
 		return false;
 	/* From now on Q's readers know where its buckets go, and neither page is
 	 * split before this is over. */
@@ -136,10 +138,10 @@ static __always_inline bool merge_held(u32 to_page, u32 from_page, struct bpfdb_
 }
 
 /*
- * Merges index page `page` with its buddy if it is the lower half and both are
- * nearly empty. 1 if a page was retired.
+ * Merges index page `page` with its buddy if it is the lower half and both have no more than
+ * `most` cells. 1 if a page was retired.
  */
-__noinline int page_merge(u32 page)
+__noinline int page_merge_up_to(u32 page, u32 most)
 {
 	struct bpfdb_slab *to = slab_of_page(page), *from;
 	u32 slot, *entry, buddy;
@@ -154,11 +156,17 @@ __noinline int page_merge(u32 page)
 	if (!from || CAS(&to->splitting, 0, 1))
 		return 0;
 	if (!CAS(&from->splitting, 0, 1)) {
-		merged = merge_held(page, buddy, to, from);
+		merged = merge_held(page, buddy, most, to, from);
 		STORE_RELEASE(from->splitting, 0);
 	}
 	STORE_RELEASE(to->splitting, 0);
 	return merged;
+}
+
+/* The same if both are nearly empty. */
+static __always_inline int page_merge(u32 page)
+{
+	return page_merge_up_to(page, MERGE_FILL);
 }
 
 /* Goes on with an unfinished merge that `page` is part of, if there is one: until

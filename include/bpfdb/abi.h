@@ -20,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 22
+#define BPFDB_ABI_VERSION 23
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -477,6 +477,9 @@ struct bpfdb_sampled {
 	__u64 expires; /* 0: never */
 	__u64 len; /* bytes of the value */
 	__u32 key_len;
+	/* Of BPFDB_SAMPLE_CLOSING: the closing slabs in which key and value lie; 0: in none. */
+	__u32 key_page;
+	__u32 value_page;
 	__u32 reserved;
 };
 

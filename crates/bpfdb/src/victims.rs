@@ -1,13 +1,12 @@
 //! Which records are used, and which may go: access words, and the hand that samples victims
 //! (docs/decisions/0032-eviction.md). `bpf/storage/access.bpf.h` says what is noted when.
 
-use std::collections::{BTreeSet, HashSet};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::memory::usage::{self, Usage};
+use crate::memory::usage::Usage;
 use crate::session::{Operation, Session};
 use crate::{Status, ValueType, abi};
 
@@ -16,12 +15,7 @@ const SAMPLED: usize = size_of::<abi::bpfdb_sampled>();
 /// Records of one call of [`Session::evict`], so that they fit the buffer and hold up nobody.
 const EVICTED_AT_ONCE: usize = 256;
 const INLINE_MAX: u64 = abi::BPFDB_INLINE_MAX as u64;
-const CELL: u64 = abi::BPFDB_CELL_SIZE as u64;
-/// The largest classes of slots: halves and pages of large values, which no record names.
-const PIECES: u32 = 2;
-/// What a step of the hand over closing slabs looks for, and at how many pages of the index.
-const CLOSING_COUNT: u32 = 512;
-const CLOSING_PAGES: u32 = 64;
+pub(crate) const CELL: u64 = abi::BPFDB_CELL_SIZE as u64;
 
 /// What the engine notes when a record is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +70,8 @@ pub struct Victim {
     pub len: u64,
     header: u64,
     meta: u64,
+    /// The closing slabs that key and value lie in, if those were looked for.
+    pub(crate) closing: [Option<NonZeroU32>; 2],
 }
 
 impl Victim {
@@ -184,14 +180,7 @@ impl Engine {
     pub(crate) fn end_eviction(&self) -> Result<()> {
         self.set_access_tracking(Tracking::Off)?;
         self.set_shortage(Shortage::Final)?;
-        let inner = &self.inner;
-        let taken = inner.memory.state().pages_taken.value as usize;
-        for page in 1..taken.min(inner.slabs.len()) {
-            if inner.slabs.read(page).closing != 0 {
-                close_slab(&inner.driver, page as u32, false)?;
-            }
-        }
-        Ok(())
+        self.reopen_slabs()
     }
 
     /// Versions with an expiry: none, and no record has one.
@@ -199,6 +188,28 @@ impl Engine {
         let state = self.inner.memory.state_pointer();
         // SAFETY: inside the mapping, which lives as long as self.
         unsafe { (&raw const (*state).expiring.value).read_volatile() }
+    }
+
+    /// When the oldest snapshot began that is running, on the clock of [`Engine::coarse_now`]: what was
+    /// deleted before is not kept any more. It looks at all sessions, if there is a snapshot.
+    pub fn oldest_snapshot(&self) -> Option<u64> {
+        if !self.has_snapshots() {
+            return None;
+        }
+        let sessions = &self.inner.sessions;
+        let made = (self.inner.memory.sessions_made() as usize).min(sessions.len());
+        let begun = |index: usize| {
+            let session = sessions.at(index);
+            // SAFETY: inside the mapping, which lives as long as self.
+            let (state, begun) = unsafe {
+                let state = (&raw const (*session).state).read_volatile();
+                (state, (&raw const (*session).begun).read_volatile())
+            };
+            (u32::from(state) == abi::BPFDB_TXN_READ).then_some(begun)
+        };
+        // One that is just beginning begins now.
+        let oldest = (0..made).filter_map(begun).min();
+        oldest.or_else(|| Some(self.coarse_now()))
     }
 
     /// Is a snapshot running, which keeps what is deleted?
@@ -209,7 +220,7 @@ impl Engine {
         active as u32 != 0
     }
 
-    /// What should be freed so that each size of slots has one free for `share` that are in use, or
+    /// What should be freed so that each size of slots has one free for each `share` that are in use, or
     /// there are free pages for it. It looks at all pages, each for a nanosecond or two, unless memory is
     /// far from full.
     pub fn memory_missing(&self, share: u64) -> MemoryMissing {
@@ -230,6 +241,20 @@ impl Engine {
         }
     }
 
+    /// Bytes that data may take and does not: free pages, free slots, and what the index keeps for
+    /// records that have gone. It looks at all pages.
+    pub fn memory_unused(&self) -> u64 {
+        let inner = &self.inner;
+        let usage = Usage::take(&inner.memory.state(), &inner.slabs);
+        let all = inner.memory.data_pages().0 * u64::from(abi::BPFDB_PAGE_SIZE);
+        all.saturating_sub(usage.memory_used())
+    }
+
+    /// Pages that data of any size may still take, without those that are kept for locks.
+    pub fn data_pages_left(&self) -> u64 {
+        self.inner.memory.data_pages().1
+    }
+
     /// Gives all pages of slots that are empty back, for data of any size.
     pub fn reclaim_pages(&self) -> Result<()> {
         self.owned("give empty pages back")?.shrinker.reclaim()
@@ -240,31 +265,8 @@ impl Engine {
         self.inner.memory.take_room_wanted()
     }
 
-    /// The pages of slots with the fewest bytes in use, but for those from which processors take
-    /// slots now.
-    fn sparse_slabs(&self, pages: usize) -> Vec<u32> {
-        let inner = &self.inner;
-        let state = inner.memory.state();
-        let open: HashSet<u32> = (state.classes.iter())
-            .flat_map(|class| class.open)
-            .collect();
-        let taken = (state.pages_taken.value as usize).min(inner.slabs.len());
-        let used = |page: usize| {
-            let slab = inner.slabs.read(page);
-            let class = u32::from(slab.class_);
-            let is_chosen = class < abi::BPFDB_CLASSES - PIECES && !open.contains(&(page as u32));
-            is_chosen.then(|| (usage::bytes_used(&slab), page as u32))
-        };
-        // Page 0 is never handed out.
-        let mut found: Vec<_> = (1..taken).filter_map(used).collect();
-        if found.len() > pages {
-            found.select_nth_unstable(pages);
-            found.truncate(pages);
-        }
-        found.into_iter().map(|(_, page)| page).collect()
-    }
-
-    fn coarse_now(&self) -> u64 {
+    /// Nanoseconds of CLOCK_MONOTONIC, as of the last tick of the engine's timer: to 10 ms.
+    pub fn coarse_now(&self) -> u64 {
         self.inner.memory.coarse_now()
     }
 
@@ -339,7 +341,7 @@ impl Session {
     }
 
     /// The records that a step of the hand has left in the buffer.
-    fn sampled(&mut self, reply: &abi::bpfdb_sample) -> Sampled {
+    pub(crate) fn sampled(&mut self, reply: &abi::bpfdb_sample) -> Sampled {
         let engine = self.engine().clone();
         let (now, decay) = (engine.coarse_now(), engine.lfu_decay());
         let mut at = size_of::<abi::bpfdb_sample>();
@@ -358,74 +360,12 @@ impl Session {
                 len: sampled.len,
                 header: sampled.header,
                 meta: sampled.meta,
+                closing: [sampled.key_page, sampled.value_page].map(NonZeroU32::new),
             });
         }
         Sampled {
             victims,
             round_ended: reply.ended != 0,
-        }
-    }
-
-    /// Makes pages free for data of any size, by evicting all records of some pages of slots: those
-    /// with the least in them, `pages` of them at most. It goes over all records for that. `gone` is called
-    /// with each record that was evicted.
-    ///
-    /// For when much was evicted and no write finds a slot of its size: what is freed here and there is for
-    /// data of the size that was there. Pages stay that have something that cannot be evicted.
-    ///
-    /// # Errors
-    /// As [`Session::evict`]. Some pages may be free.
-    pub fn empty_slabs(
-        &mut self,
-        pages: usize,
-        expiring_only: bool,
-        mut gone: impl FnMut(&Victim),
-    ) -> Result<(), Status> {
-        let engine = self.engine().clone();
-        let driver = &engine.inner.driver;
-        let mut closed = ClosedSlabs {
-            driver,
-            pages: Vec::new(),
-        };
-        let mut classes = BTreeSet::new();
-        for page in engine.sparse_slabs(pages) {
-            closed.pages.push(page);
-            let class = close_slab(driver, page, true).map_err(|_| Status::BadRequest)?;
-            classes.insert(class);
-        }
-        let outcome = self.evict_closing(expiring_only, &mut gone);
-        for class in classes {
-            // Also of slots that processors keep ready.
-            let _ = driver.run(abi::BPFDB_DRIVER_RECLAIM, &[class.into()]);
-        }
-        outcome
-    }
-
-    /// One round over all records, of which those go that have something in a slab that is closing.
-    fn evict_closing(
-        &mut self,
-        expiring_only: bool,
-        gone: &mut impl FnMut(&Victim),
-    ) -> Result<(), Status> {
-        let expiring = match expiring_only {
-            true => abi::BPFDB_SAMPLE_EXPIRING,
-            false => 0,
-        };
-        let mut cursor = 0;
-        loop {
-            let reply = self.run_sample(abi::bpfdb_sample {
-                cursor,
-                wanted: CLOSING_COUNT,
-                pages: CLOSING_PAGES,
-                which: abi::BPFDB_SAMPLE_CLOSING | expiring,
-                ended: 0,
-            })?;
-            cursor = reply.cursor;
-            let sampled = self.sampled(&reply);
-            self.evict_each(&sampled.victims, &mut *gone)?;
-            if sampled.round_ended {
-                return Ok(());
-            }
         }
     }
 
@@ -480,29 +420,6 @@ impl Session {
         let word = word_of_access(access, self.engine().coarse_now());
         self.read_access(&Operation::Access(key, word)).map(drop)
     }
-}
-
-/// Slabs from which no slot is taken, until this is dropped.
-struct ClosedSlabs<'a> {
-    driver: &'a Driver,
-    pages: Vec<u32>,
-}
-
-impl Drop for ClosedSlabs<'_> {
-    fn drop(&mut self) {
-        for &page in &self.pages {
-            // A page whose slab was not closed stays as it is.
-            let _ = close_slab(self.driver, page, false);
-        }
-    }
-}
-
-/// Has the allocator take no slot from a slab any more, or take some again; its class.
-fn close_slab(driver: &Driver, page: u32, closes: bool) -> Result<u32> {
-    driver.run(
-        abi::BPFDB_DRIVER_CLOSE_SLAB,
-        &[page.into(), u64::from(closes)],
-    )
 }
 
 fn evict(victim: &Victim) -> Operation<'_> {

@@ -62,6 +62,9 @@ const PROGRAM: (u32, Duration) = (
 /// Of these attempts one looks at what is in the way.
 const LOOKS: u32 = 100;
 
+/// A command for which the evictor has come by so often in vain needs whole pages.
+const INSISTS: u32 = 4;
+
 /// Counts the attempts of one command.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
@@ -72,8 +75,11 @@ pub(crate) struct Backoff {
 /// What a command has asked the evictor for.
 #[derive(Debug)]
 struct Eviction {
-    /// The number of its request.
+    /// The number of its first request.
     number: u64,
+    /// How often the evictor had come by in all at its last attempt, and how often since its first one.
+    passes: u64,
+    in_vain: u32,
     /// Records that had been evicted at its last attempt.
     evicted: u64,
     /// Bytes that had been evicted at its first one.
@@ -116,18 +122,31 @@ impl Backoff {
 
     /// Asks for records to be evicted. True: there was none to evict since this command has asked first.
     /// Attempts do not count while others go, unless as much has gone as there is memory, and this one
-    /// has found no room in it.
+    /// has found no room in it; nor before the evictor has come by, which may have no processor.
     fn is_hopeless(&mut self, context: &Context<'_>) -> bool {
         let evictor = &context.instance.evictor;
-        let (number, evicted) = (evictor.ask(), evictor.evicted());
+        let in_vain = self
+            .eviction
+            .as_ref()
+            .map_or(0, |eviction| eviction.in_vain);
+        let number = evictor.ask(in_vain >= INSISTS);
+        let (evicted, passes) = (evictor.evicted(), evictor.passes());
         let Some(eviction) = &mut self.eviction else {
             self.eviction = Some(Box::new(Eviction {
                 number,
+                passes,
+                in_vain: 0,
                 evicted,
                 bytes_before: evictor.evicted_bytes(),
             }));
             return false;
         };
+        if eviction.passes == passes {
+            self.attempts = self.attempts.saturating_sub(1);
+        } else {
+            eviction.passes = passes;
+            eviction.in_vain += 1;
+        }
         let bytes = evictor.evicted_bytes() - eviction.bytes_before;
         if eviction.evicted != evicted && bytes < context.engine.memory_limit() {
             eviction.evicted = evicted;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! gone.rs     keys that were evicted, for the events of keys
+//! held.rs     what was evicted and is not free, because snapshots keep it
 //! policy.rs   which records may go, and which first
 //! pool.rs     the best victims of those that were seen
 //! worker.rs   the thread: how much is to be freed, samples, evicts
@@ -12,6 +13,7 @@
 //! it [is hopeless](Evictor::is_hopeless). docs/decisions/0032-eviction.md has the whole.
 
 mod gone;
+mod held;
 mod policy;
 mod pool;
 mod worker;
@@ -37,6 +39,10 @@ struct Shared {
     stopped: AtomicBool,
     /// Requests for memory so far: the number of the last one.
     asked: AtomicU64,
+    /// What went for one of them before was of no use to it.
+    insisted: AtomicBool,
+    /// How often the thread has looked at these, and done what it could.
+    passes: AtomicU64,
     /// Of those up to this number it is known that there was nothing to evict.
     hopeless: AtomicU64,
     /// Records evicted so far.
@@ -56,6 +62,8 @@ impl Shared {
             rules: Mutex::default(),
             stopped: AtomicBool::default(),
             asked: AtomicU64::default(),
+            insisted: AtomicBool::default(),
+            passes: AtomicU64::default(),
             hopeless: AtomicU64::default(),
             evicted: AtomicU64::default(),
             evicted_bytes: AtomicU64::default(),
@@ -128,15 +136,25 @@ impl Evictor {
     }
 
     /// A write has found no memory: some records go soon. The number for [`Evictor::is_hopeless`].
-    pub(crate) fn ask(&self) -> u64 {
+    /// `insists`: what went when it asked before was of no use to it.
+    pub(crate) fn ask(&self, insists: bool) -> u64 {
+        if insists {
+            self.shared.insisted.store(true, Ordering::Relaxed);
+        }
         let number = self.shared.asked.fetch_add(1, Ordering::AcqRel) + 1;
         self.wake();
         number
     }
 
-    /// Was there no victim since it was asked for this?
+    /// Was there no victim since it was asked for this? Or has the thread ended?
     pub(crate) fn is_hopeless(&self, number: u64) -> bool {
-        self.shared.hopeless.load(Ordering::Acquire) >= number
+        let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        has_ended || self.shared.hopeless.load(Ordering::Acquire) >= number
+    }
+
+    /// How often the thread has looked at requests, and done what it could for them.
+    pub(crate) fn passes(&self) -> u64 {
+        self.shared.passes.load(Ordering::Acquire)
     }
 
     /// Records evicted since it was started.

@@ -1,20 +1,27 @@
 //! The thread of the evictor.
 //!
-//! How much is to be freed follows from what each size of slots has free, compared with what it uses:
-//! so that the next writes find a slot of their size, if they are like those before. A write that finds
-//! none all the same asks, and some records go for it.
+//! While memory is full, records go by the policy until each size of slots has some free, compared with what
+//! it uses: so that the next writes find a slot of their size, if they are like those before. A write that
+//! finds none all the same asks, and some more go.
+//!
+//! What goes so is free for data of its own size. If that becomes much ([`spare`]), sizes have changed, and
+//! nothing more goes by the policy: a write that finds nothing gets whole pages, those for which the least
+//! goes. So does one that has asked some times. Memory is never emptied for writes of a size for which it has
+//! no slots.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Hand, Sample, Session, Shortage, Status, ValueType, Victim};
+use bpfdb::{Emptying, Engine, Hand, Sample, Session, Shortage, Status, ValueType, Victim};
 
 use super::Shared;
+use super::held::Held;
 use super::policy::Rules;
 use super::pool::Pool;
 use crate::error::Result;
+use crate::values::random::Random;
 
 /// One slot is to be free for so many that are in use.
 const SHARE: u64 = 64;
@@ -43,9 +50,20 @@ const STEP_PAGES: u32 = 16;
 const PAGE: u64 = bpfdb::abi::BPFDB_PAGE_SIZE as u64;
 /// Pages that a write needs besides those of a large value: for a size of slots, and for the index.
 const PAGES_BESIDE: u64 = 2;
-/// Pages that are emptied at once: of so many one, and so many at least.
-const EMPTIED_SHARE: u64 = 256;
-const EMPTIED_LEAST: u64 = 4;
+/// What may be free without use, before pages are made free instead of more: of so many bytes one, and some
+/// pages, because each size has some that are not full. Never more than the second share.
+const SPARE_SHARE: u64 = 16;
+const SPARE_PAGES: u64 = 64;
+const SPARE_SHARE_MOST: u64 = 8;
+/// Pages that are made free at once: at least, of so many one at most, and at most. It goes up while writes
+/// come again soon after: to make one takes a look at all records.
+const MADE_LEAST: u64 = 4;
+const MADE_SHARE: u64 = 32;
+const MADE_MOST: u64 = 1024;
+const SOON: Duration = Duration::from_millis(200);
+/// Pages of slots that are looked at for each one that is made free: some have what cannot go.
+const LOOKS: u64 = 2;
+const LOOKS_MOST: u64 = 64;
 
 /// A round of the hand that has begun.
 #[derive(Debug)]
@@ -65,8 +83,12 @@ pub(super) struct Worker {
     round: Option<Round>,
     /// Requests for which something was evicted.
     answered: u64,
-    /// Bytes evicted that snapshots keep, while there are any.
-    held: u64,
+    held: Held,
+    /// Pages that were to be made free last time, and when.
+    made: u64,
+    made_at: Instant,
+    /// Pages of slots that are looked at for each of them: more after such a look in vain.
+    looks: u64,
     is_hopeless: bool,
     /// Nothing is done before.
     rests_until: Instant,
@@ -83,7 +105,10 @@ impl Worker {
             pool: Pool::new(),
             round: None,
             answered: 0,
-            held: 0,
+            held: Held::default(),
+            made: 0,
+            made_at: Instant::now(),
+            looks: LOOKS,
             is_hopeless: false,
             rests_until: Instant::now(),
         }
@@ -93,6 +118,7 @@ impl Worker {
         while !self.shared.stopped.load(Ordering::Relaxed) {
             let pause = self.work().unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot evict now");
+                self.note_pass();
                 HOPELESS
             });
             thread::park_timeout(pause);
@@ -119,23 +145,27 @@ impl Worker {
         let asked = self.shared.asked.load(Ordering::Acquire);
         let memory = self.engine.memory_missing(SHARE);
         let cost = begun.elapsed() * COST_FACTOR;
-        if !self.engine.has_snapshots() {
-            self.held = 0;
-        }
-        let missing = memory.missing.saturating_sub(self.held);
-        let pause = if missing > 0 {
+        self.held.release(self.engine.oldest_snapshot());
+        let missing = memory.missing.saturating_sub(self.held.bytes());
+        let insists = self.shared.insisted.swap(false, Ordering::Relaxed);
+        let pause = if missing > 0 && !insists && self.is_full() {
             self.free(missing, asked)?
         } else if asked != self.answered {
-            self.answer(asked, memory.pages_left)?
+            self.answer(asked, memory.pages_left, insists)?
         } else {
             // What was wanted before has found its room, or was given up; and there is room.
             self.engine.take_room_wanted();
             self.set_hopeless(false)?;
             return Ok(cost.max(if memory.is_near { NEAR } else { FAR }));
         };
+        self.note_pass();
         // Who asks wakes this thread: not more often than that.
         self.rests_until = Instant::now() + REST;
         Ok(pause.unwrap_or(cost.max(NEAR)))
+    }
+
+    fn note_pass(&self) {
+        self.shared.passes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Evicts so many bytes, and something in any case. What to wait for then, if not for the next
@@ -176,10 +206,15 @@ impl Worker {
         Ok(None)
     }
 
-    /// A write has found no memory, though each size has something free: it is the first of its size, or
-    /// needs whole pages. Some records go by the policy; and if that gives no pages, all that lie in some
-    /// pages.
-    fn answer(&mut self, asked: u64, pages_left: u64) -> Result<Option<Duration>> {
+    /// Is more memory in use than must be, if sizes of slots had what is free?
+    fn is_full(&self) -> bool {
+        self.engine.memory_unused() < spare(self.engine.memory_limit())
+    }
+
+    /// A write has found no memory, though each size has something free, or much is: it is the first of its
+    /// size, or needs whole pages. Some records go by the policy, if memory is full, and it does not insist;
+    /// else pages are made free.
+    fn answer(&mut self, asked: u64, pages_left: u64, insists: bool) -> Result<Option<Duration>> {
         let wanted = self.engine.take_room_wanted();
         let needed = wanted.div_ceil(PAGE) + PAGES_BESIDE;
         if pages_left >= needed {
@@ -187,39 +222,71 @@ impl Worker {
             self.answered = asked;
             return Ok(None);
         }
-        if self.held >= wanted.max(PAGE) {
+        if self.held.bytes() >= wanted.max(PAGE) {
             // Snapshots keep what has gone for such writes: if more went, they would keep that, too.
             self.answered = asked;
             return Ok(Some(HELD));
         }
-        let pause = self.free(wanted.max(PAGE), asked)?;
-        if pause.is_some() {
-            return Ok(pause);
-        }
         self.engine.reclaim_pages()?;
-        if self.engine.memory_missing(SHARE).pages_left < needed {
-            self.empty_slabs(needed)?;
+        if self.engine.data_pages_left() < needed && !insists && self.is_full() {
+            let pause = self.free(wanted.max(PAGE), asked)?;
+            if pause.is_some() || wanted == 0 {
+                // Perhaps a slot of the right size is free now. Else it asks again.
+                return Ok(pause);
+            }
+            self.engine.reclaim_pages()?;
         }
-        self.answered = asked;
+        if self.engine.data_pages_left() < needed && self.make_pages(needed) == 0 {
+            return self.free(PAGE, asked);
+        }
+        // All writes that wait share these pages: one that finds none asks again.
+        self.shared.insisted.store(false, Ordering::Relaxed);
+        self.answered = self.shared.asked.load(Ordering::Acquire);
         Ok(None)
     }
 
-    fn empty_slabs(&mut self, needed: u64) -> Result<()> {
-        let all = self.engine.memory_limit() / PAGE;
-        let pages = needed.max(all / EMPTIED_SHARE).max(EMPTIED_LEAST);
-        let (shared, expiring_only) = (Arc::clone(&self.shared), self.rules.expiring_only());
-        let mut freed = 0;
+    /// Makes so many pages free, or some more: how many.
+    fn make_pages(&mut self, needed: u64) -> u64 {
+        let pages = needed.max(self.pages_at_once());
+        let (shared, rules) = (Arc::clone(&self.shared), self.rules);
+        let emptying = Emptying {
+            pages: pages as usize,
+            looks: (pages * self.looks) as usize,
+            expiring_only: rules.expiring_only(),
+        };
+        let (mut freed, mut collections) = (0, false);
+        let mut random = Random::new();
         let outcome = self.session().and_then(|session| {
-            session.empty_slabs(pages as usize, expiring_only, |victim| {
+            let gone = |victim: &Victim| {
                 shared.note_evicted(victim);
                 freed += victim.memory();
-            })
+                collections |= may_be_head(victim);
+            };
+            session.make_pages(&emptying, |victim| rules.score(victim, &mut random), gone)
         });
         self.note_held(freed);
-        if let Err(status) = outcome {
-            put_off(status);
+        if collections {
+            self.shared.collections.store(true, Ordering::Relaxed);
         }
-        Ok(())
+        (self.made, self.made_at) = (pages, Instant::now());
+        let made = outcome.unwrap_or_else(|status| {
+            put_off(status);
+            0
+        });
+        self.looks = match made {
+            0 => (2 * self.looks).min(LOOKS_MOST),
+            _ => LOOKS,
+        };
+        made
+    }
+
+    /// How many pages are made free, if fewer are needed.
+    fn pages_at_once(&self) -> u64 {
+        if self.made_at.elapsed() > SOON {
+            return MADE_LEAST;
+        }
+        let most = (self.engine.memory_limit() / PAGE / MADE_SHARE).min(MADE_MOST);
+        (2 * self.made).min(most).max(MADE_LEAST)
     }
 
     /// There was nothing to evict since these requests were made.
@@ -250,7 +317,7 @@ impl Worker {
     /// So many bytes were evicted, which snapshots keep if there are any.
     fn note_held(&mut self, freed: u64) {
         if self.engine.has_snapshots() {
-            self.held += freed;
+            self.held.note(self.engine.coarse_now(), freed);
         }
     }
 
@@ -308,6 +375,11 @@ impl Worker {
         let ended = self.round.replace(next)?;
         (ended.found == 0).then_some(ended.asked)
     }
+}
+
+/// Bytes of a memory of `limit` that may be free without use.
+fn spare(limit: u64) -> u64 {
+    (limit / SPARE_SHARE + SPARE_PAGES * PAGE).min(limit / SPARE_SHARE_MOST)
 }
 
 /// What has come of a step.

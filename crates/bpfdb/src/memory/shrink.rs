@@ -139,6 +139,23 @@ impl Shrinker {
         Ok(freed)
     }
 
+    /// Merges these pages of the index with their buddies, if both have no more than so many records, and
+    /// gives the pages back that are left over. How many.
+    pub(crate) fn merge_pairs(&self, lower: &[u32], most: u64, memory: &Memory) -> Result<u64> {
+        let _guard = self
+            .one_at_a_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut retired = 0;
+        for &page in lower {
+            retired += (self.driver).run(abi::BPFDB_DRIVER_MERGE, &[page.into(), 1, most])?;
+        }
+        match retired {
+            0 => Ok(0),
+            _ => self.release_retired(memory),
+        }
+    }
+
     /// Gives back the pages that an owner before retired and did not come to release.
     pub(crate) fn take_over(&self, memory: &Memory) -> Result<()> {
         let _guard = self

@@ -64,11 +64,11 @@ impl Class {
     }
 }
 
-/// Bytes in use of a page of slots.
-pub(crate) fn bytes_used(slab: &abi::bpfdb_slab) -> u64 {
+/// Slots in use of a page of slots.
+pub(crate) fn slots_used(slab: &abi::bpfdb_slab) -> u64 {
     let class = Class::numbered(slab.class_.into());
     let free = slab.word >> abi::BPFDB_SLAB_FREE_SHIFT & abi::BPFDB_SLAB_FREE_MASK;
-    class.capacity().saturating_sub(free) * u64::from(class.size)
+    class.capacity().saturating_sub(free)
 }
 
 /// Of one moment only if the engine is quiet.
@@ -146,13 +146,12 @@ impl Usage {
         slots + self.index_used
     }
 
-    /// Bytes that each class should have free, one for `share` that it uses, and has not, beyond what
-    /// so many free pages would give.
+    /// Bytes of the slots that each class should have free, one for each `share` that it uses, and has
+    /// not, beyond what so many free pages would give.
     pub(crate) fn missing(&self, pages_left: u64, share: u64) -> u64 {
         let of = |class: &Class| {
-            let all = class.pages * PAGE;
-            let used = class.memory_used();
-            (used / share).saturating_sub(all.saturating_sub(used))
+            let free = class.slots.saturating_sub(class.used);
+            (class.used / share).saturating_sub(free) * u64::from(class.size)
         };
         let missing: u64 = self.classes.iter().map(of).sum();
         missing.saturating_sub(pages_left * PAGE)

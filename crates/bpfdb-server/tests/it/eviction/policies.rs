@@ -69,11 +69,11 @@ fn nothing_to_evict_is_out_of_memory() {
         "return redis.call('SET', KEYS[1], ARGV[1])",
         "for i = 1, 2 do redis.call('SET', KEYS[1] .. string.rep('y', i), ARGV[1]) end",
     ] {
-        let mut told = (0..100).map(|i| {
+        let mut replies = (0..100).map(|i| {
             let key = format!("script:{i}");
             client.ask(&[b"EVAL", script.as_bytes(), b"1", key.as_bytes(), &value])
         });
-        let refused = told.find(|reply| reply.starts_with(b"-"));
+        let refused = replies.find(|reply| reply.starts_with(b"-"));
         assert_eq!(refused.as_deref(), Some(OOM.as_bytes()), "{script}");
     }
     assert_eq!(evicted(&mut client), 0);

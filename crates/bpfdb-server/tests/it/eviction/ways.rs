@@ -200,13 +200,18 @@ fn with_a_log() {
     );
     fill(&mut client, "k", MANY, LEN, &[]);
     assert!(evicted(&mut client) > 1000);
+    // Of other sizes, for which pages are made free.
+    fill(&mut client, "short", MANY, LEN / 20, &[]);
+    fill(&mut client, "long", MANY / 10, 5 * LEN, &[]);
     client.say("CONFIG SET maxmemory-policy noeviction");
-    let before = there(&mut client, "k", MANY);
+    let all = |client: &mut Client| ["k", "short", "long"].map(|name| there(client, name, MANY));
+    let before = all(&mut client);
     server.stop();
     let server = TestServer::start_logged(&disk, policy);
-    let mut client = server.client();
-    let after = there(&mut client, "k", MANY);
-    assert!(before == after, "{} and {}", count(&before), count(&after));
+    let after = all(&mut server.client());
+    for (before, after) in before.iter().zip(&after) {
+        assert!(before == after, "{} and {}", count(before), count(after));
+    }
 }
 
 #[test]
@@ -292,4 +297,42 @@ fn a_snapshot_does_not_empty_the_cache() {
     wait_until("it is written", || {
         client.ask(&[b"SET", &key(0), &value]) == b"+OK\r\n"
     });
+}
+
+/// While there is always a snapshot, each keeps what was evicted while it ran, and nothing that had gone
+/// before.
+#[test]
+fn snapshots_that_overlap_without_end_do_not_stop_it() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let mut client = server.client();
+    let mut readers = [server.client(), server.client()];
+    assert_eq!(client.say("CONFIG SET snapshot-max-age 0"), "+OK\r\n");
+    fill(&mut client, "k", MANY, LEN, &[]);
+    let begin = |reader: &mut Client| {
+        assert_eq!(reader.say("BEGIN READ ONLY"), "+OK\r\n");
+        reader.say("GET k:0");
+    };
+    begin(&mut readers[0]);
+    let value = vec![b'x'; LEN];
+    let mut number = 0;
+    let mut set = |client: &mut Client| {
+        number += 1;
+        client.ask(&[b"SET", format!("l:{number}").as_bytes(), &value]) == b"+OK\r\n"
+    };
+    let mut before = evicted(&mut client);
+    for round in 1..=4 {
+        let refused = (0..MANY).any(|_| !set(&mut client));
+        assert!(refused, "the snapshot keeps what goes");
+        let after = evicted(&mut client);
+        assert!(
+            after > before,
+            "round {round}: {before} evicted, then {after}"
+        );
+        before = after;
+        begin(&mut readers[round % 2]);
+        assert_eq!(readers[(round + 1) % 2].say("COMMIT"), "+OK\r\n");
+        wait_until("what the older snapshot kept is free", || set(&mut client));
+    }
+    assert_eq!(readers[0].say("COMMIT"), "+OK\r\n");
+    fill(&mut client, "m", MANY / 4, LEN, &[]);
 }

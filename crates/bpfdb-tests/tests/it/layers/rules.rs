@@ -118,7 +118,7 @@ pub(super) const CRATES: &[Crate] = &[
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
         "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock", "cold",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",
-        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "victims", "checkpoint", "locks",
+        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "victims", "emptying", "checkpoint", "locks",
         "tier",
     ]),
     of("bpfdb-log", &[
