@@ -27,7 +27,7 @@ use super::direct::{self, Words};
 use super::find::{self, Source, callable, count_keys, find_function, may_be_called, view};
 use super::program::Program;
 use super::redis_call::LongCommand;
-use crate::protocol::reply::ConflictAction;
+use crate::protocol::reply::{self as replies, ConflictAction};
 use crate::scripting::functions::RunningCall;
 use crate::scripting::reply;
 use crate::scripting::scripts::{self, Kind, Machine, UnderWay};
@@ -547,7 +547,17 @@ impl ScriptCall {
                 context,
                 ConflictAction::RunAgain,
             ))),
-            failure => Err(failure),
+            // In words, since an Error of the engine would be tried again, as that of a command is.
+            Failure::Engine(status) => {
+                let told = match context.instance.lacks_memory(status) {
+                    true => Status::OutOfMemory,
+                    false => status,
+                };
+                let refusal = context.refusal(status);
+                let text = refusal.unwrap_or_else(|| replies::error_text(told, false));
+                Err(Failure::Text(text))
+            }
+            Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }
 }

@@ -6,7 +6,7 @@ use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{EvictionPolicy, LocalClients, Settings};
 
 use super::common::{Client, TestServer, request, wait_until};
-use super::{LIMIT, count, evicted, fill, options, pipelined, settings, start, there};
+use super::{LIMIT, OOM, count, evicted, fill, options, pipelined, settings, start, there};
 
 const LEN: usize = 1000;
 /// Some twice of what fits.
@@ -124,6 +124,31 @@ fn in_scripts_and_procedures() {
         ]
     });
     assert!(evicted(&mut client) > interpreted + 1000);
+}
+
+/// A script that finds no memory begins again for a second of its time, and is refused then.
+#[test]
+fn a_script_that_finds_no_memory_is_refused() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    let (mut client, mut reader) = (server.client(), server.client());
+    assert_eq!(client.say("CONFIG SET snapshot-max-age 0"), "+OK\r\n");
+    fill(&mut client, "k", MANY / 2, LEN, &[]);
+    // What is evicted stays in memory.
+    reader.say("BEGIN READ ONLY");
+    reader.say("GET k:0");
+    let script = b"redis.call('EXISTS', KEYS[1]) for i = 1, 10000000 do end \
+                   return redis.call('SET', KEYS[1], string.rep('v', 8000000))";
+    let reply = client.ask(&[b"EVAL", script, b"1", b"k"]);
+    let shown = super::common::show(&reply);
+    assert_eq!(reply, OOM.as_bytes(), "{shown}");
+    let info = client.say("INFO commandstats");
+    let attempts: u64 = (info.split_once("cmdstat_exists:calls="))
+        .and_then(|(_, rest)| rest.split(',').next())
+        .and_then(|calls| calls.parse().ok())
+        .expect("it is called");
+    println!("{attempts} attempts");
+    assert!(attempts < 200, "{attempts} attempts");
+    assert_eq!(reader.say("COMMIT"), "+OK\r\n");
 }
 
 #[test]
