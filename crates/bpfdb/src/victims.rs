@@ -265,6 +265,13 @@ impl Engine {
         self.inner.memory.take_room_wanted()
     }
 
+    /// Has a write found no memory since the last call, of any process, or does a large value wait for
+    /// free pages ([`Engine::take_room_wanted`])?
+    pub fn take_shortage(&self) -> bool {
+        let memory = &self.inner.memory;
+        memory.take_shortage() || memory.is_room_wanted()
+    }
+
     /// Nanoseconds of CLOCK_MONOTONIC, as of the last tick of the engine's timer: to 10 ms.
     pub fn coarse_now(&self) -> u64 {
         self.inner.memory.coarse_now()

@@ -168,6 +168,7 @@ impl BlockedCommand {
                 context.replies.truncate(start);
                 if matches!(failure, Failure::Engine(Status::MemoryPending)) {
                     context.engine.ask_for_memory();
+                    context.instance.evictor.ask(false);
                 }
                 context.instance.waiting.try_again(context.session.index());
                 Ok(false)

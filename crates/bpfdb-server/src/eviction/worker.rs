@@ -143,6 +143,8 @@ impl Worker {
             return Ok(self.rests_until - begun);
         }
         let asked = self.shared.asked.load(Ordering::Acquire);
+        // Writes of programs that embed the engine, or are attached, ask for memory only.
+        let is_asked = self.engine.take_shortage() || asked != self.answered;
         let memory = self.engine.memory_missing(SHARE);
         let cost = begun.elapsed() * COST_FACTOR;
         self.held.release(self.engine.oldest_snapshot());
@@ -150,11 +152,9 @@ impl Worker {
         let insists = self.shared.insisted.swap(false, Ordering::Relaxed);
         let pause = if missing > 0 && !insists && self.is_full() {
             self.free(missing, asked)?
-        } else if asked != self.answered {
+        } else if is_asked {
             self.answer(asked, memory.pages_left, insists)?
         } else {
-            // What was wanted before has found its room, or was given up; and there is room.
-            self.engine.take_room_wanted();
             self.set_hopeless(false)?;
             return Ok(cost.max(if memory.is_near { NEAR } else { FAR }));
         };

@@ -2,7 +2,7 @@
 //! space creates segments ahead of need. Who does it, and when: `thread.rs`.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     room_bytes: AtomicU64,
     /// The same for the thread that evicts.
     room_wanted: AtomicU64,
+    /// A write has found no memory since that thread looked.
+    was_short: AtomicBool,
     sweep: Chore,
     /// The memory thread, if this process owns the engine.
     thread: OnceLock<Thread>,
@@ -59,6 +61,7 @@ impl Memory {
             room: Chore::default(),
             room_bytes: AtomicU64::new(0),
             room_wanted: AtomicU64::new(0),
+            was_short: AtomicBool::new(false),
             sweep: Chore::default(),
             thread: OnceLock::new(),
         })
@@ -118,6 +121,15 @@ impl Memory {
         let number = self.room.ask();
         self.wake_thread();
         number
+    }
+
+    pub(crate) fn is_room_wanted(&self) -> bool {
+        self.room_wanted.load(Ordering::Acquire) != 0
+    }
+
+    /// Has a write found no memory since the last call?
+    pub(crate) fn take_shortage(&self) -> bool {
+        self.was_short.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn take_room_wanted(&self) -> u64 {
@@ -300,6 +312,7 @@ impl Memory {
     /// Adds one segment, unless there is free memory: another thread added it, or
     /// an operator has to come again for another reason. False at the limit.
     pub(crate) fn grow(&self) -> Result<bool> {
+        self.was_short.store(true, Ordering::Release);
         let _one_at_a_time = self.guard();
         if self.free_pages() > 0 {
             return Ok(true);

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use bpfdb::Status;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{EvictionPolicy, LocalClients, Settings};
 
@@ -124,6 +125,27 @@ fn in_scripts_and_procedures() {
         ]
     });
     assert!(evicted(&mut client) > interpreted + 1000);
+}
+
+/// A program that embeds the engine asks for memory, and not the evictor.
+#[test]
+fn through_the_library() {
+    let server = start(EvictionPolicy::AllkeysLru);
+    fill(&mut server.client(), "k", MANY, LEN, &[]);
+    let mut session = server.engine.session().expect("session");
+    session.never_wait();
+    let value = vec![b'x'; 6 * LEN];
+    for number in 0..MANY / 12 {
+        wait_until("there is room", || {
+            match session.set(&key(number), &value) {
+                Ok(()) => true,
+                Err(status) => {
+                    assert_eq!(status, Status::MemoryPending, "{number}");
+                    false
+                }
+            }
+        });
+    }
 }
 
 /// A script that finds no memory begins again for a second of its time, and is refused then.
