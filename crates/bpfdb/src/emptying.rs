@@ -13,13 +13,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
 
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::memory::usage::{Class, Usage, slots_used};
 use crate::session::Session;
-use crate::victims::{CELL, Victim};
+use crate::victims::{CELL, EVICTED_AT_ONCE, Sampled, Victim};
 use crate::{Status, abi};
 
 /// The largest classes of slots: halves and pages of large values, which no record names.
@@ -27,6 +29,10 @@ const PIECES: u32 = 2;
 /// What a step of the hand over closing slabs looks for, and at how many pages of the index.
 const CLOSING_COUNT: u32 = 512;
 const CLOSING_PAGES: u32 = 64;
+/// Records of closing slabs that are kept from the first look: those beyond are looked for once more.
+const KEPT_MOST: usize = 65_536;
+/// For so long pages are left out that could not be made free.
+const IN_VAIN: Duration = Duration::from_secs(5);
 /// How often the records of pages are looked for once more that were used before they went.
 const ROUNDS: usize = 3;
 const CELLS: u64 = abi::BPFDB_CELLS_PER_PAGE as u64;
@@ -41,11 +47,73 @@ const MERGED_BESIDE: u64 = CELLS / 16;
 pub struct Emptying {
     /// Pages that are to be free, at most.
     pub pages: usize,
-    /// Pages of slots that are looked at for these, at most: there may be something in a page that cannot
-    /// go.
+    /// Pages of slots that are looked at for these, at most, and pairs of pages of the index: there may be
+    /// something in a page that cannot go.
     pub looks: usize,
     /// Only records with an expiry go.
     pub expiring_only: bool,
+}
+
+/// What [`Session::make_pages`] asks its caller, and says to it.
+pub struct Emptier<'a> {
+    /// Of two pages of the index those records go that are ranked highest.
+    pub rank: &'a mut dyn FnMut(&Victim) -> u64,
+    /// Called with each record that was evicted.
+    pub gone: &'a mut dyn FnMut(&Victim),
+    /// A lock that is held while some records go, 256 at most. `None`: no more may go.
+    pub permit: &'a dyn Fn() -> Option<MutexGuard<'a, ()>>,
+    /// From one call to the next.
+    pub in_vain: &'a mut InVain,
+}
+
+/// Pages that could not be made free: for some seconds others are tried.
+#[derive(Debug, Default)]
+pub struct InVain {
+    pages: HashSet<u32>,
+    /// Since the first of them.
+    since: Option<Instant>,
+}
+
+impl InVain {
+    fn note(&mut self, pages: impl IntoIterator<Item = u32>) {
+        self.pages.extend(pages);
+        if self.since.is_none() && !self.pages.is_empty() {
+            self.since = Some(Instant::now());
+        }
+    }
+
+    /// Leaves these pages out, unless they have been left out for long, or there are no others.
+    fn leave_out(&mut self, slabs: &mut Vec<Source>, pairs: &mut Vec<Source>) {
+        let is_old = self.since.is_some_and(|since| since.elapsed() > IN_VAIN);
+        let is_new = |source: &Source| !self.pages.contains(&source.page);
+        if is_old || !slabs.iter().chain(&*pairs).any(is_new) {
+            *self = Self::default();
+            return;
+        }
+        slabs.retain(is_new);
+        pairs.retain(is_new);
+    }
+}
+
+/// Why pages are not made free any more.
+enum End {
+    /// [`Emptier::permit`] says so.
+    Stopped,
+    Failed(Status),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
+}
+
+/// What is tried, the cheapest first.
+struct Sources {
+    slabs: Vec<u32>,
+    pairs: Vec<(u32, Pair)>,
+    /// So many of the pairs are among the cheapest of both.
+    cheap_pairs: usize,
 }
 
 /// A page that can be made free.
@@ -79,12 +147,22 @@ impl Engine {
         Ok(())
     }
 
-    /// The cheapest sources: so many pages of slots, and so many pairs, the cheapest first.
-    fn sources(&self, slabs: usize, pairs: usize) -> Vec<Source> {
-        let mut sources = cheapest(self.slab_sources(), slabs);
-        sources.extend(cheapest(self.pair_sources(), pairs));
-        sources.sort_by_key(|source| source.cost);
-        sources
+    /// The cheapest sources of each kind.
+    fn sources(&self, emptying: &Emptying, in_vain: &mut InVain) -> Sources {
+        let (mut slabs, mut pairs) = (self.slab_sources(), self.pair_sources());
+        in_vain.leave_out(&mut slabs, &mut pairs);
+        let slabs = cheapest(slabs, emptying.looks);
+        let pairs = cheapest(pairs, emptying.looks);
+        let mut all: Vec<&Source> = slabs.iter().chain(&pairs).collect();
+        all.sort_by_key(|source| source.cost);
+        let cheapest = all.iter().take(emptying.pages);
+        Sources {
+            cheap_pairs: cheapest.filter(|source| source.pair.is_some()).count(),
+            slabs: slabs.iter().map(|source| source.page).collect(),
+            pairs: (pairs.iter())
+                .filter_map(|source| Some((source.page, source.pair?)))
+                .collect(),
+        }
     }
 
     /// Pages of slots, but for those from which processors take slots now.
@@ -115,13 +193,18 @@ impl Engine {
         for (page, slab) in self.slabs().filter(|(_, slab)| may_be_merged(slab)) {
             match slab.prefix & half(slab.level) {
                 0 => lower.push((page, slab)),
-                _ => drop(upper.insert((slab.level, slab.prefix), (page, slab.word))),
+                _ => drop(upper.insert((slab.level, slab.prefix), (page, slab))),
             }
         }
         let source = |(page, slab): (u32, abi::bpfdb_slab)| {
             let buddy = (slab.level, slab.prefix | half(slab.level));
-            let &(upper, records) = upper.get(&buddy)?;
-            let excess = (slab.word + records).saturating_sub(MERGED);
+            let &(upper, other) = upper.get(&buddy)?;
+            let excess = match (slab.next, other.next) {
+                (0, 0) => (slab.word + other.word).saturating_sub(MERGED),
+                // A merge has begun that could not be finished.
+                (to, of) if to == page && of == page => 0,
+                _ => return None,
+            };
             Some(Source {
                 cost: excess * per_record,
                 page,
@@ -152,28 +235,29 @@ impl Engine {
     }
 }
 
-/// Is it a page of the index that is not being split or merged?
+/// Is it a page of the index that is not being split?
 fn may_be_merged(slab: &abi::bpfdb_slab) -> bool {
     u32::from(slab.class_) == abi::BPFDB_PAGE_INDEX
         && slab.level > 0
         && slab.sibling == 0
-        && slab.next == 0
         && slab.word <= CELLS
 }
 
+/// So many of them, the cheapest first.
 fn cheapest(mut sources: Vec<Source>, count: usize) -> Vec<Source> {
     if sources.len() > count {
         sources.select_nth_unstable_by_key(count, |source| source.cost);
         sources.truncate(count);
     }
+    sources.sort_by_key(|source| source.cost);
     sources
 }
 
 impl Session {
     /// Makes pages free for data of any size, those for which the least data goes. For a page of slots all
     /// goes that lies in it; for one of the index, what `rank` ranks highest of two pages. It may go over all
-    /// records. `gone` is called with each record that was evicted. How many pages came free: there may
-    /// be none, and then nothing was evicted, or it was in use again at once.
+    /// records. How many pages came free: there may be none, and then nothing was evicted but of pages of the
+    /// index that could not be merged, or it was in use again at once.
     ///
     /// For when there is enough free memory, but no write finds a slot of its size.
     ///
@@ -182,55 +266,67 @@ impl Session {
     pub fn make_pages(
         &mut self,
         emptying: &Emptying,
-        mut rank: impl FnMut(&Victim) -> u64,
-        mut gone: impl FnMut(&Victim),
+        emptier: &mut Emptier<'_>,
     ) -> Result<u64, Status> {
-        let engine = self.engine().clone();
-        let Emptying {
-            pages,
-            looks,
-            expiring_only,
-        } = *emptying;
-        let sources = engine.sources(looks, pages);
-        let pairs: Vec<_> = (sources.iter().take(pages))
-            .filter_map(|source| Some((source.page, source.pair?)))
-            .collect();
-        let slabs: Vec<u32> = (sources.iter())
-            .filter(|source| source.pair.is_none())
-            .map(|source| source.page)
-            .collect();
-        let mut made = self.join_pairs(&pairs, expiring_only, &mut rank, &mut gone)?;
-        let left = pages.saturating_sub(made as usize);
-        if left > 0 {
-            made += self.empty_slabs(&slabs, left, expiring_only, &mut gone)?;
+        let mut made = 0;
+        match self.make_some(emptying, emptier, &mut made) {
+            Ok(()) | Err(End::Stopped) => Ok(made),
+            Err(End::Failed(status)) => Err(status),
         }
-        Ok(made)
+    }
+
+    /// Adds to `made` what came free.
+    fn make_some(
+        &mut self,
+        emptying: &Emptying,
+        emptier: &mut Emptier<'_>,
+        made: &mut u64,
+    ) -> Result<(), End> {
+        let (pages, which) = (emptying.pages, expiring(emptying.expiring_only));
+        let sources = self.engine().clone().sources(emptying, emptier.in_vain);
+        let (cheap, dear) = sources.pairs.split_at(sources.cheap_pairs);
+        *made += self.join_pairs(cheap, which, emptier)?;
+        let left = pages.saturating_sub(*made as usize);
+        if left > 0 {
+            *made += self.empty_slabs(&sources.slabs, left, which, emptier)?;
+        }
+        // The pages of slots were cheaper, and have something that cannot go.
+        for some in dear.chunks(pages.max(1)) {
+            if *made > 0 {
+                break;
+            }
+            *made += self.join_pairs(some, which, emptier)?;
+        }
+        Ok(())
     }
 
     /// Makes one page of each of these pairs. How many came free.
     fn join_pairs(
         &mut self,
         pairs: &[(u32, Pair)],
-        expiring_only: bool,
-        rank: &mut impl FnMut(&Victim) -> u64,
-        gone: &mut impl FnMut(&Victim),
-    ) -> Result<u64, Status> {
-        if pairs.is_empty() {
-            return Ok(0);
-        }
+        which: u32,
+        emptier: &mut Emptier<'_>,
+    ) -> Result<u64, End> {
         let mut thinned = Vec::new();
         for &(page, pair) in pairs {
-            if self.thin_pair(page, pair, expiring_only, rank, gone)? {
-                thinned.push(page);
+            match self.thin_pair(page, pair, which, emptier)? {
+                true => thinned.push(page),
+                false => emptier.in_vain.note([page]),
             }
+        }
+        if thinned.is_empty() {
+            return Ok(0);
         }
         let engine = self.engine().clone();
         let shrinker = &engine
             .owned("merge pages of the index")
             .map_err(|_| Status::BadRequest)?
             .shrinker;
-        (shrinker.merge_pairs(&thinned, MERGED + MERGED_BESIDE, &engine.inner.memory))
-            .map_err(|_| Status::BadRequest)
+        let most = MERGED + MERGED_BESIDE;
+        let made = (shrinker.merge_pairs(&mut thinned, most, &engine.inner.memory))
+            .map_err(|_| Status::BadRequest)?;
+        emptier.in_vain.note(thinned);
+        Ok(made)
     }
 
     /// Evicts what is too much for one page. False: too few records may go, and none went.
@@ -238,29 +334,44 @@ impl Session {
         &mut self,
         page: u32,
         pair: Pair,
-        expiring_only: bool,
-        rank: &mut impl FnMut(&Victim) -> u64,
-        gone: &mut impl FnMut(&Victim),
-    ) -> Result<bool, Status> {
+        which: u32,
+        emptier: &mut Emptier<'_>,
+    ) -> Result<bool, End> {
         if pair.excess == 0 {
             return Ok(true);
         }
-        let mut victims = self.records_of_page(page, expiring_only)?;
-        victims.extend(self.records_of_page(pair.upper, expiring_only)?);
+        let mut victims = self.records_of_page(page, which)?;
+        victims.extend(self.records_of_page(pair.upper, which)?);
         if victims.len() < pair.excess {
             return Ok(false);
         }
         // Of equal ranks any: if neighbours went, the rest would lie as densely as before, and find no room
         // near its homes.
         let chance = RandomState::new();
-        victims.sort_by_cached_key(|victim| (Reverse(rank(victim)), chance.hash_one(&victim.key)));
+        victims.sort_by_cached_key(|victim| {
+            let rank = (emptier.rank)(victim);
+            (Reverse(rank), chance.hash_one(&victim.key))
+        });
         victims.truncate(pair.excess);
-        self.evict_each(&victims, gone)?;
+        self.evict_permitted(&victims, emptier)?;
         Ok(true)
     }
 
+    /// Evicts them, as long as that is permitted.
+    fn evict_permitted(
+        &mut self,
+        victims: &[Victim],
+        emptier: &mut Emptier<'_>,
+    ) -> Result<(), End> {
+        for some in victims.chunks(EVICTED_AT_ONCE) {
+            let _permit = (emptier.permit)().ok_or(End::Stopped)?;
+            self.evict_each(some, &mut *emptier.gone)?;
+        }
+        Ok(())
+    }
+
     /// The records of a page of the index that may be evicted; fewer if it is none any more.
-    fn records_of_page(&mut self, page: u32, expiring_only: bool) -> Result<Vec<Victim>, Status> {
+    fn records_of_page(&mut self, page: u32, which: u32) -> Result<Vec<Victim>, Status> {
         let (mut found, mut cursor) = (Vec::new(), u64::from(page) * CELLS);
         let end = cursor + CELLS;
         while cursor < end {
@@ -268,7 +379,7 @@ impl Session {
                 cursor,
                 wanted: CELLS as u32,
                 pages: 1,
-                which: expiring(expiring_only),
+                which,
                 ended: 0,
             })?;
             // Behind the last page of all the hand is at the first one again.
@@ -282,9 +393,19 @@ impl Session {
                 break;
             }
             cursor = next;
-            found.extend(self.sampled(&reply).victims);
+            found.extend(self.unexpired(&reply).victims);
         }
         Ok(found)
+    }
+
+    /// What a step of the hand has found, but for what has expired: that stays until the sweeper comes by, since
+    /// no operator finds it any more.
+    fn unexpired(&mut self, reply: &abi::bpfdb_sample) -> Sampled {
+        let mut sampled = self.sampled(reply);
+        let now = self.engine().now_ms();
+        let lives = |victim: &Victim| victim.expires_at.is_none_or(|time| time > now);
+        sampled.victims.retain(lives);
+        sampled
     }
 
     /// Empties `most` of these pages of slots. How many came free.
@@ -292,79 +413,82 @@ impl Session {
         &mut self,
         pages: &[u32],
         most: usize,
-        expiring_only: bool,
-        gone: &mut impl FnMut(&Victim),
-    ) -> Result<u64, Status> {
+        which: u32,
+        emptier: &mut Emptier<'_>,
+    ) -> Result<u64, End> {
+        if pages.is_empty() {
+            return Ok(0);
+        }
         let engine = self.engine().clone();
         let mut closed = ClosedSlabs::close(&engine.inner.driver, pages)?;
         // Slots that processors keep ready are free.
         closed.reclaim();
-        let found = self.look_at_closing(expiring_only)?;
-        let mut slots: HashMap<u32, u64> = HashMap::new();
-        for page in found.iter().flat_map(|victim| victim.closing).flatten() {
-            *slots.entry(page.get()).or_default() += 1;
-        }
+        let (slots, mut victims) = self.look_at_closing(which, emptier)?;
         let all = |page: &u32| slots.get(page).copied().unwrap_or(0) >= engine.slots_used(*page);
-        let emptied: HashSet<u32> = pages.iter().copied().filter(all).take(most).collect();
+        let (whole, stuck): (Vec<u32>, Vec<u32>) = pages.iter().partition(|page| all(page));
+        emptier.in_vain.note(stuck);
+        let emptied: HashSet<u32> = whole.into_iter().take(most).collect();
         closed.keep(&emptied);
-        let is_in = |victim: &&Victim| {
+        victims.retain(|victim| {
             let mut closing = victim.closing.iter().flatten();
             closing.any(|page| emptied.contains(&page.get()))
-        };
-        let victims: Vec<Victim> = found.iter().filter(is_in).cloned().collect();
-        drop(found);
-        let mut outcome = self.evict_each(&victims, &mut *gone).map(drop);
+        });
+        let mut outcome = self.evict_permitted(&victims, emptier);
+        drop(victims);
         for _ in 0..ROUNDS {
             if outcome.is_err() || emptied.iter().all(|&page| engine.slots_used(page) == 0) {
                 break;
             }
-            outcome = self.evict_closing(expiring_only, gone);
+            outcome = self.over_closing(which, emptier, |session, victims, emptier| {
+                session.evict_permitted(&victims, emptier)
+            });
         }
-        let is_empty = |&&page: &&u32| engine.slots_used(page) == 0;
-        let made = emptied.iter().filter(is_empty).count() as u64;
+        let (empty, rest): (Vec<u32>, Vec<u32>) =
+            (emptied.iter()).partition(|&&page| engine.slots_used(page) == 0);
+        emptier.in_vain.note(rest);
         closed.reclaim();
-        outcome.map(|()| made)
+        outcome.map(|()| empty.len() as u64)
     }
 
-    /// All records of which something lies in a slab that is closing.
-    fn look_at_closing(&mut self, expiring_only: bool) -> Result<Vec<Victim>, Status> {
-        let mut found = Vec::new();
-        self.over_closing(expiring_only, |_, victims| {
-            found.extend(victims);
+    /// How many slots of each slab that is closing have records that may go, and some of these records.
+    fn look_at_closing(
+        &mut self,
+        which: u32,
+        emptier: &mut Emptier<'_>,
+    ) -> Result<(HashMap<u32, u64>, Vec<Victim>), End> {
+        let (mut slots, mut some) = (HashMap::new(), Vec::new());
+        self.over_closing(which, emptier, |_, victims, _| {
+            for page in victims.iter().flat_map(|victim| victim.closing).flatten() {
+                *slots.entry(page.get()).or_default() += 1;
+            }
+            if some.len() < KEPT_MOST {
+                some.extend(victims);
+            }
             Ok(())
         })?;
-        Ok(found)
-    }
-
-    /// Evicts them.
-    fn evict_closing(
-        &mut self,
-        expiring_only: bool,
-        gone: &mut impl FnMut(&Victim),
-    ) -> Result<(), Status> {
-        self.over_closing(expiring_only, |session, victims| {
-            session.evict_each(&victims, &mut *gone).map(drop)
-        })
+        Ok((slots, some))
     }
 
     /// One round over all records, and what to do with those that have something in a slab that is closing.
-    fn over_closing(
+    fn over_closing<'a>(
         &mut self,
-        expiring_only: bool,
-        mut some: impl FnMut(&mut Self, Vec<Victim>) -> Result<(), Status>,
-    ) -> Result<(), Status> {
+        which: u32,
+        emptier: &mut Emptier<'a>,
+        mut some: impl FnMut(&mut Self, Vec<Victim>, &mut Emptier<'a>) -> Result<(), End>,
+    ) -> Result<(), End> {
         let mut cursor = 0;
         loop {
+            drop((emptier.permit)().ok_or(End::Stopped)?);
             let reply = self.run_sample(abi::bpfdb_sample {
                 cursor,
                 wanted: CLOSING_COUNT,
                 pages: CLOSING_PAGES,
-                which: abi::BPFDB_SAMPLE_CLOSING | expiring(expiring_only),
+                which: abi::BPFDB_SAMPLE_CLOSING | which,
                 ended: 0,
             })?;
             cursor = reply.cursor;
-            let sampled = self.sampled(&reply);
-            some(self, sampled.victims)?;
+            let sampled = self.unexpired(&reply);
+            some(self, sampled.victims, emptier)?;
             if sampled.round_ended {
                 return Ok(());
             }

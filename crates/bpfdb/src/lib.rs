@@ -59,7 +59,7 @@ pub use cold::{COLD_GRAIN, ColdPlace, ColdValues, Demotion, RunUse};
 pub use conflict::{Conflict, ConflictCause};
 pub use database_order::DatabaseOrder;
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
-pub use emptying::Emptying;
+pub use emptying::{Emptier, Emptying, InVain};
 pub use engine::{Engine, Joining};
 pub use error::{Error, Result};
 pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, Keyspaces, is_reserved};

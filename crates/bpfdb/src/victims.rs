@@ -13,7 +13,7 @@ use crate::{Status, ValueType, abi};
 /// Bytes of what precedes the key of a sampled record.
 const SAMPLED: usize = size_of::<abi::bpfdb_sampled>();
 /// Records of one call of [`Session::evict`], so that they fit the buffer and hold up nobody.
-const EVICTED_AT_ONCE: usize = 256;
+pub(crate) const EVICTED_AT_ONCE: usize = 256;
 const INLINE_MAX: u64 = abi::BPFDB_INLINE_MAX as u64;
 pub(crate) const CELL: u64 = abi::BPFDB_CELL_SIZE as u64;
 

@@ -36,6 +36,8 @@ use crate::io::bell::Bell;
 struct Shared {
     /// What a shortage is ([`Engine::set_shortage`]) is said under this lock, too: so it is always what these say.
     rules: Mutex<Rules>,
+    /// Held while some records go by these: a new policy waits for them.
+    evicting: Mutex<()>,
     stopped: AtomicBool,
     /// Requests for memory so far: the number of the last one.
     asked: AtomicU64,
@@ -60,6 +62,7 @@ impl Shared {
     fn new(bell: &Bell) -> Self {
         Self {
             rules: Mutex::default(),
+            evicting: Mutex::default(),
             stopped: AtomicBool::default(),
             asked: AtomicU64::default(),
             insisted: AtomicBool::default(),
@@ -79,6 +82,17 @@ impl Shared {
 
     fn locked_rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// May records go by these rules? They do so while this lock is held, some at a time.
+    fn permit(&self, rules: &Rules) -> Option<MutexGuard<'_, ()>> {
+        let evicting = self.evicting();
+        let goes_on = !self.stopped.load(Ordering::Relaxed) && self.rules() == *rules;
+        goes_on.then_some(evicting)
+    }
+
+    fn evicting(&self) -> MutexGuard<'_, ()> {
+        self.evicting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A record was evicted.
@@ -117,7 +131,7 @@ impl Evictor {
         Ok(evictor)
     }
 
-    /// From now on records are evicted by these rules.
+    /// From now on records are evicted by these rules, and no more by those before.
     pub(crate) fn set_rules(&self, rules: Rules) -> Result<()> {
         self.engine.set_access_tracking(rules.tracking())?;
         let mut locked = self.shared.locked_rules();
@@ -127,6 +141,7 @@ impl Evictor {
             false => Shortage::Final,
         })?;
         drop(locked);
+        drop(self.shared.evicting());
         self.wake();
         Ok(())
     }

@@ -14,7 +14,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Emptying, Engine, Hand, Sample, Session, Shortage, Status, ValueType, Victim};
+use bpfdb::{
+    Emptier, Emptying, Engine, Hand, InVain, Sample, Session, Shortage, Status, ValueType, Victim,
+};
 
 use super::Shared;
 use super::held::Held;
@@ -61,7 +63,10 @@ const MADE_LEAST: u64 = 4;
 const MADE_SHARE: u64 = 32;
 const MADE_MOST: u64 = 1024;
 const SOON: Duration = Duration::from_millis(200);
-/// Pages of slots that are looked at for each one that is made free: some have what cannot go.
+/// What is made free at once for a large value, and looked at: more goes when it asks again.
+const MADE_ONCE: u64 = 4096;
+const LOOKED_ONCE: u64 = 8192;
+/// Pages that are looked at for each one that is made free: some have what cannot go.
 const LOOKS: u64 = 2;
 const LOOKS_MOST: u64 = 64;
 
@@ -87,8 +92,9 @@ pub(super) struct Worker {
     /// Pages that were to be made free last time, and when.
     made: u64,
     made_at: Instant,
-    /// Pages of slots that are looked at for each of them: more after such a look in vain.
+    /// Pages that are looked at for each of them: more after such a look in vain.
     looks: u64,
+    in_vain: InVain,
     is_hopeless: bool,
     /// Nothing is done before.
     rests_until: Instant,
@@ -109,6 +115,7 @@ impl Worker {
             made: 0,
             made_at: Instant::now(),
             looks: LOOKS,
+            in_vain: InVain::default(),
             is_hopeless: false,
             rests_until: Instant::now(),
         }
@@ -132,6 +139,7 @@ impl Worker {
             self.rules = rules;
             self.pool.clear();
             self.round = None;
+            self.in_vain = InVain::default();
             self.is_hopeless = false;
         }
         if !rules.evicts() {
@@ -236,7 +244,8 @@ impl Worker {
             }
             self.engine.reclaim_pages()?;
         }
-        if self.engine.data_pages_left() < needed && self.make_pages(needed) == 0 {
+        let missing = needed.saturating_sub(self.engine.data_pages_left());
+        if missing > 0 && self.make_pages(missing) == 0 {
             return self.free(PAGE, asked);
         }
         // All writes that wait share these pages: one that finds none asks again.
@@ -245,25 +254,31 @@ impl Worker {
         Ok(None)
     }
 
-    /// Makes so many pages free, or some more: how many.
-    fn make_pages(&mut self, needed: u64) -> u64 {
-        let pages = needed.max(self.pages_at_once());
+    /// Makes so many pages free, or some more, but not too many at once: how many.
+    fn make_pages(&mut self, missing: u64) -> u64 {
+        let pages = missing.max(self.pages_at_once()).min(MADE_ONCE);
         let (shared, rules) = (Arc::clone(&self.shared), self.rules);
         let emptying = Emptying {
             pages: pages as usize,
-            looks: (pages * self.looks) as usize,
+            looks: (pages * self.looks).min(LOOKED_ONCE) as usize,
             expiring_only: rules.expiring_only(),
         };
         let (mut freed, mut collections) = (0, false);
         let mut random = Random::new();
-        let outcome = self.session().and_then(|session| {
-            let gone = |victim: &Victim| {
+        let mut in_vain = std::mem::take(&mut self.in_vain);
+        let mut emptier = Emptier {
+            rank: &mut |victim| rules.score(victim, &mut random),
+            gone: &mut |victim| {
                 shared.note_evicted(victim);
                 freed += victim.memory();
                 collections |= may_be_head(victim);
-            };
-            session.make_pages(&emptying, |victim| rules.score(victim, &mut random), gone)
-        });
+            },
+            permit: &|| shared.permit(&rules),
+            in_vain: &mut in_vain,
+        };
+        let outcome =
+            (self.session()).and_then(|session| session.make_pages(&emptying, &mut emptier));
+        self.in_vain = in_vain;
         self.note_held(freed);
         if collections {
             self.shared.collections.store(true, Ordering::Relaxed);
@@ -350,6 +365,9 @@ impl Worker {
         }
         let victims = self.pool.choose(&self.rules, sampled.victims, bytes);
         let shared = Arc::clone(&self.shared);
+        let Some(_permit) = shared.permit(&self.rules) else {
+            return Ok(step);
+        };
         let outcome = self.session()?.evict_each(&victims, |victim| {
             shared.note_evicted(victim);
             step.freed += victim.memory();

@@ -5,6 +5,7 @@
 //! given back after a grace period, which only user space can wait for.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::abi;
@@ -23,6 +24,9 @@ const STEP: u64 = 128;
 const SHORT_STEP: u64 = 8;
 /// No further run begins after so long.
 const SHORT_TIME: Duration = Duration::from_micros(250);
+/// How often a merge of two pages is tried, and after what time again: an operator may hold a latch.
+const MERGE_TRIES: u32 = 4;
+const MERGE_PAUSE: Duration = Duration::from_millis(1);
 /// A merge may make two pages mergeable that were not: rounds at most.
 const ROUNDS: usize = 24;
 
@@ -140,17 +144,33 @@ impl Shrinker {
     }
 
     /// Merges these pages of the index with their buddies, if both have no more than so many records, and
-    /// gives the pages back that are left over. How many.
-    pub(crate) fn merge_pairs(&self, lower: &[u32], most: u64, memory: &Memory) -> Result<u64> {
+    /// gives the pages back that are left over. How many; those stay in `lower` that were not merged.
+    pub(crate) fn merge_pairs(
+        &self,
+        lower: &mut Vec<u32>,
+        most: u64,
+        memory: &Memory,
+    ) -> Result<u64> {
         let _guard = self
             .one_at_a_time
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut retired = 0;
-        for &page in lower {
-            retired += (self.driver).run(abi::BPFDB_DRIVER_MERGE, &[page.into(), 1, most])?;
+        let wanted = lower.len();
+        for attempt in 0..MERGE_TRIES {
+            if attempt > 0 {
+                thread::sleep(MERGE_PAUSE);
+            }
+            for page in std::mem::take(lower) {
+                let merged = (self.driver).run(abi::BPFDB_DRIVER_MERGE, &[page.into(), 1, most])?;
+                if merged == 0 {
+                    lower.push(page);
+                }
+            }
+            if lower.is_empty() {
+                break;
+            }
         }
-        match retired {
+        match wanted - lower.len() {
             0 => Ok(0),
             _ => self.release_retired(memory),
         }

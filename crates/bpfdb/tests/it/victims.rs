@@ -1,10 +1,12 @@
 //! Access words, the hand that samples victims, and EVICT: docs/decisions/0032-eviction.md.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use bpfdb::{
-    Access, Database, Emptying, Engine, Hand, Keyspace, Options, Sample, Session, Shortage, Status,
-    Tracking, Victim,
+    Access, Database, Emptier, Emptying, Engine, Hand, InVain, Keyspace, Options, Sample, Session,
+    Shortage, Status, Tracking, Victim,
 };
 
 const ALL: Sample = Sample {
@@ -291,6 +293,32 @@ fn fill(session: &mut Session, from: usize, len: usize) -> (usize, Status) {
     }
 }
 
+/// How many pages came free, and how many records went.
+fn make_pages(session: &mut Session, emptying: &Emptying, in_vain: &mut InVain) -> (u64, usize) {
+    make_permitted(session, emptying, in_vain, &Cell::new(usize::MAX))
+}
+
+/// The same with so many permits, which it takes.
+fn make_permitted(
+    session: &mut Session,
+    emptying: &Emptying,
+    in_vain: &mut InVain,
+    permits: &Cell<usize>,
+) -> (u64, usize) {
+    let (lock, mut gone) = (Mutex::new(()), 0);
+    let mut emptier = Emptier {
+        rank: &mut |_| 0,
+        gone: &mut |_| gone += 1,
+        permit: &|| {
+            permits.set(permits.get().checked_sub(1)?);
+            lock.lock().ok()
+        },
+        in_vain,
+    };
+    let made = session.make_pages(emptying, &mut emptier);
+    (made.expect("emptied"), gone)
+}
+
 /// How long memory that was given up may take to come back.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
@@ -304,15 +332,12 @@ fn pages_are_emptied_for_other_sizes() {
     let (other, status) = fill(&mut session, full, 3000);
     assert_eq!((other, status), (full, Status::OutOfMemory));
 
-    let mut evicted = 0;
     let emptying = Emptying {
         pages: 8,
         looks: 16,
         expiring_only: false,
     };
-    let made = session
-        .make_pages(&emptying, |_| 0, |_| evicted += 1)
-        .expect("emptied");
+    let (made, evicted) = make_pages(&mut session, &emptying, &mut InVain::default());
     assert_eq!(made, 8);
     // Of slots a page has some 250 values; of two pages of the index more or fewer must go.
     assert!((1..3000).contains(&evicted), "{evicted}");
@@ -373,11 +398,9 @@ fn pages_with_what_must_stay_are_left() {
         looks: 64,
         expiring_only: true,
     };
+    let mut in_vain = InVain::default();
     for _ in 0..20 {
-        let mut gone = 0;
-        let made = session
-            .make_pages(&emptying, |_| 0, |_| gone += 1)
-            .expect("emptied");
+        let (made, gone) = make_pages(&mut session, &emptying, &mut in_vain);
         assert!(made > 0 || gone == 0, "{gone} have gone");
     }
     for number in (0..count).step_by(100) {
@@ -389,6 +412,74 @@ fn pages_with_what_must_stay_are_left() {
     }
     assert!(session.get(b"key:1").expect("read").is_some());
     holder.commit().expect("committed");
+}
+
+/// Pages of slots with one record each that must stay are the cheapest of all, and cannot be made free: then
+/// pages of the index are, and these are not looked at each time.
+#[test]
+fn pages_that_must_stay_do_not_hide_others() {
+    const STAY_EACH: usize = 50;
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    session.never_wait();
+    let value = [7; 1000];
+    for number in 0..20_000 {
+        let key = format!("long:{number}");
+        let set = |session: &mut Session| session.set(key.as_bytes(), &value);
+        while set(&mut session) == Err(Status::MemoryPending) {
+            std::thread::yield_now();
+        }
+    }
+    let stays = |number: &usize| number.is_multiple_of(STAY_EACH);
+    for number in (0..20_000).filter(|number| !stays(number)) {
+        let key = format!("long:{number}");
+        assert!(session.delete(key.as_bytes()).expect("deleted"));
+    }
+    let far = engine.now_ms() + 10_000_000;
+    let mut number = 0;
+    loop {
+        match session.set_entry(format!("s{number}").as_bytes(), b"1", Some(far)) {
+            Ok(()) => number += 1,
+            Err(Status::MemoryPending) => engine.ask_for_memory(),
+            Err(_) => break,
+        }
+    }
+    let emptying = Emptying {
+        pages: 4,
+        looks: 8,
+        expiring_only: true,
+    };
+    let mut in_vain = InVain::default();
+    for call in 0..5 {
+        let (made, gone) = make_pages(&mut session, &emptying, &mut in_vain);
+        assert!(made > 0, "call {call}: {gone} have gone");
+    }
+    for number in (0..20_000).filter(stays) {
+        let key = format!("long:{number}");
+        assert!(session.get(key.as_bytes()).expect("read").is_some());
+    }
+}
+
+#[test]
+fn no_more_goes_than_is_permitted() {
+    const PERMITS: usize = 8;
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    session.never_wait();
+    fill(&mut session, 0, 20);
+    let emptying = Emptying {
+        pages: 64,
+        looks: 128,
+        expiring_only: false,
+    };
+    for permits in [0, PERMITS] {
+        let left = Cell::new(permits);
+        let in_vain = &mut InVain::default();
+        let (_, gone) = make_permitted(&mut session, &emptying, in_vain, &left);
+        assert_eq!(left.get(), 0);
+        assert!(gone <= 256 * permits, "{gone} have gone");
+        assert!(permits == 0 || gone > 0);
+    }
 }
 
 #[test]
