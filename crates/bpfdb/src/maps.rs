@@ -59,6 +59,13 @@ impl Maps {
         MapHandle::try_from(&self.handles[name]).map_err(bpf(format!("open map {name}")))
     }
 
+    /// What the table of snapshots has for a session; `None`: it cannot be read.
+    pub(crate) fn snapshot(&self, session: u32) -> Option<u64> {
+        let found = self.handles["snapshots"].lookup(&session.to_ne_bytes(), MapFlags::ANY);
+        let bytes = found.ok()??;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
     /// The first `entries` values of a map, as memory.
     pub(crate) fn mapped<T>(&self, name: &str, entries: u32) -> Result<Mapped<T>> {
         Mapped::new(self.fd(name), entries as usize, size_of::<T>())

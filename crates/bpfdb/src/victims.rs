@@ -12,6 +12,8 @@ use crate::{Status, ValueType, abi};
 
 /// Bytes of what precedes the key of a sampled record.
 const SAMPLED: usize = size_of::<abi::bpfdb_sampled>();
+/// In the place of a snapshot's timestamp: as in bpf/txn/snapshot.bpf.h.
+const SNAPSHOT_REVOKED: u64 = u64::MAX;
 /// Records of one call of [`Session::evict`], so that they fit the buffer and hold up nobody.
 pub(crate) const EVICTED_AT_ONCE: usize = 256;
 const INLINE_MAX: u64 = abi::BPFDB_INLINE_MAX as u64;
@@ -191,33 +193,40 @@ impl Engine {
     }
 
     /// When the oldest snapshot began that is running, on the clock of [`Engine::coarse_now`]: what was
-    /// deleted before is not kept any more. It looks at all sessions, if there is a snapshot.
+    /// deleted before is not kept any more. One that was revoked, because it is old and in the way, keeps
+    /// nothing, though its session is not over. It looks at all sessions, if there is a snapshot.
     pub fn oldest_snapshot(&self) -> Option<u64> {
-        if !self.has_snapshots() {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: inside the mapping, which lives as long as self.
+        let active = unsafe { (&raw const (*state).snapshots.active).read_volatile() } as u32;
+        if active == 0 {
             return None;
         }
         let sessions = &self.inner.sessions;
         let made = (self.inner.memory.sessions_made() as usize).min(sessions.len());
-        let begun = |index: usize| {
+        let (mut oldest, mut revoked) = (None, 0);
+        for index in 0..made {
             let session = sessions.at(index);
-            // SAFETY: inside the mapping, which lives as long as self.
+            // SAFETY: as above.
             let (state, begun) = unsafe {
                 let state = (&raw const (*session).state).read_volatile();
                 (state, (&raw const (*session).begun).read_volatile())
             };
-            (u32::from(state) == abi::BPFDB_TXN_READ).then_some(begun)
-        };
+            if u32::from(state) != abi::BPFDB_TXN_READ {
+                continue;
+            }
+            match self.is_revoked(index as u32) {
+                true => revoked += 1,
+                false => oldest = Some(oldest.map_or(begun, |oldest: u64| oldest.min(begun))),
+            }
+        }
         // One that is just beginning begins now.
-        let oldest = (0..made).filter_map(begun).min();
-        oldest.or_else(|| Some(self.coarse_now()))
+        oldest.or_else(|| (active > revoked).then(|| self.coarse_now()))
     }
 
-    /// Is a snapshot running, which keeps what is deleted?
-    pub fn has_snapshots(&self) -> bool {
-        let state = self.inner.memory.state_pointer();
-        // SAFETY: as above.
-        let active = unsafe { (&raw const (*state).snapshots.active).read_volatile() };
-        active as u32 != 0
+    /// Was the snapshot of this session revoked?
+    fn is_revoked(&self, session: u32) -> bool {
+        self.inner.maps.snapshot(session) == Some(SNAPSHOT_REVOKED)
     }
 
     /// What should be freed so that each size of slots has one free for each `share` that are in use, or

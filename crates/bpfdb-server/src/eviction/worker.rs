@@ -331,7 +331,7 @@ impl Worker {
 
     /// So many bytes were evicted, which snapshots keep if there are any.
     fn note_held(&mut self, freed: u64) {
-        if self.engine.has_snapshots() {
+        if self.engine.oldest_snapshot().is_some() {
             self.held.note(self.engine.coarse_now(), freed);
         }
     }

@@ -482,6 +482,35 @@ fn no_more_goes_than_is_permitted() {
     }
 }
 
+/// A snapshot that was in the way of a writer keeps nothing, though its session has not ended.
+#[test]
+fn a_revoked_snapshot_is_not_the_oldest() {
+    let engine = engine();
+    let (mut session, mut reader) = (
+        engine.session().expect("session"),
+        engine.session().expect("session"),
+    );
+    assert_eq!(engine.oldest_snapshot(), None);
+    session.never_wait();
+    session.set(b"k", b"1").expect("set");
+    reader.begin_read_only().expect("begun");
+    assert!(engine.oldest_snapshot().is_some());
+    session.set(b"k", b"2").expect("set");
+    engine.set_snapshot_max_age(std::time::Duration::from_millis(1));
+    let begun = std::time::Instant::now();
+    let mut from = 0;
+    while engine.oldest_snapshot().is_some() && begun.elapsed() < PATIENCE {
+        (from, _) = fill(&mut session, from, 3000);
+    }
+    assert_eq!(engine.oldest_snapshot(), None);
+    let mut other = engine.session().expect("session");
+    other.begin_read_only().expect("begun");
+    assert!(engine.oldest_snapshot().is_some());
+    other.commit().expect("ended");
+    assert_eq!(engine.oldest_snapshot(), None);
+    assert!(reader.get(b"k").is_err());
+}
+
 #[test]
 fn a_shortage_may_pass() {
     let engine = engine();
