@@ -129,7 +129,7 @@ const SUMMARY: [Line; 21] = [
 ];
 
 /// Tables with targets: the page of each, and what is aimed at.
-const TARGETS: [(&str, &str, &str); 19] = [
+const TARGETS: [(&str, &str, &str); 21] = [
     (
         "kernel",
         "kernel.md",
@@ -222,6 +222,16 @@ const TARGETS: [(&str, &str, &str); 19] = [
         "writers beside a checkpoint: at most 1.3 times their 99th percentile; after kill -9: \
          at most 1 s",
     ),
+    (
+        "proxy",
+        "proxy.md",
+        "SELECTs through the proxy in the kernel: ahead of direct TCP, 2 times PgBouncer with 64 clients",
+    ),
+    (
+        "proxy-own",
+        "proxy.md",
+        "the same: a tenth of the processor time of PgBouncer's process",
+    ),
 ];
 
 /// Names of marks, and what is to stand there.
@@ -230,6 +240,7 @@ pub(super) fn blocks(data: &Data) -> Result<Vec<(String, String)>> {
         ("headline".into(), compared(data, &HEADLINE, false)?),
         ("summary".into(), compared(data, &SUMMARY, true)?),
         ("targets".into(), targets(data)),
+        ("proxy-plot".into(), proxy_plot(data)),
     ])
 }
 
@@ -321,6 +332,19 @@ fn targets(data: &Data) -> String {
         text += &format!("| [{aim}](benchmarks/{page}) | {met} of {all} |\n");
     }
     text.trim_end().to_owned()
+}
+
+/// The plot of the proxy, of which there is none before it is measured.
+fn proxy_plot(data: &Data) -> String {
+    const SOURCE: &str = "plots/proxy";
+    if data.find("proxy").is_none() {
+        return "Not measured yet.".into();
+    }
+    format!(
+        "<picture>\n  <source media=\"(prefers-color-scheme: dark)\" srcset=\"{SOURCE}-dark.svg\">\n  \
+         <img alt=\"Transactions per second and processor time of a transaction: direct TCP, PgBouncer, and the \
+         proxy in the kernel, with 1, 16 and 64 clients\" src=\"{SOURCE}-light.svg\">\n</picture>"
+    )
 }
 
 /// A whole number, its digits in threes.

@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::tcp::ends_with_us;
-pub(crate) use pgbench::{Builtin, Pgbench, Run, Script};
+pub(crate) use pgbench::{Pgbench, PgbenchAt, Run, Script, Work};
 pub(crate) use programs::{USER, as_user, give_away, give_away_file};
 use programs::{succeed, text};
 

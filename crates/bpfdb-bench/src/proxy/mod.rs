@@ -3,6 +3,7 @@
 //! ```text
 //! cgroup.rs    where PostgreSQL, the clients and the proxy are
 //! subject.rs   each way from a client to the database
+//! ycsb.rs      a load besides pgbench's own
 //! tables.rs    what was measured
 //! ```
 //!
@@ -12,12 +13,13 @@
 mod cgroup;
 mod subject;
 mod tables;
+mod ycsb;
 
 use anyhow::{Context, Result};
 
 use crate::machine;
 use crate::plan::Plan;
-use crate::postgres::{Builtin, Postgres};
+use crate::postgres::{PgbenchAt, Postgres, Work};
 use crate::report::Table;
 use crate::sample::Sample;
 use crate::tcp::DESCRIPTORS;
@@ -33,34 +35,37 @@ const THREADS: u32 = 2;
 /// What the clients do.
 #[derive(Clone, Copy, Debug)]
 struct Load {
+    /// One of pgbench's own, or [`ycsb`].
     script: &'static str,
     protocol: &'static str,
     clients: u32,
 }
 
+const CLIENTS: [u32; 3] = [1, 16, 64];
+const PGBENCH: [&str; 2] = ["select-only", "tpcb-like"];
+
 fn loads(quick: bool) -> Vec<Load> {
+    let load = |script, protocol, clients| Load {
+        script,
+        protocol,
+        clients,
+    };
     if quick {
-        return vec![Load {
-            script: "select-only",
-            protocol: "simple",
-            clients: 4,
-        }];
+        return ["select-only", ycsb::NAME]
+            .map(|script| load(script, "simple", 4))
+            .into();
     }
     let mut all = Vec::new();
-    for script in ["select-only", "tpcb-like"] {
-        for protocol in ["simple", "extended", "prepared"] {
-            all.extend([1, 16, 64].map(|clients| Load {
-                script,
-                protocol,
-                clients,
-            }));
+    let mut with = |script, protocols: &[&'static str]| {
+        for protocol in protocols {
+            all.extend(CLIENTS.map(|clients| load(script, protocol, clients)));
         }
+    };
+    for script in PGBENCH {
+        with(script, &["simple", "extended", "prepared"]);
     }
-    all.push(Load {
-        script: "select-only",
-        protocol: "simple",
-        clients: MANY,
-    });
+    with(ycsb::NAME, &["simple", "prepared"]);
+    all.push(load("select-only", "simple", MANY));
     all
 }
 
@@ -103,6 +108,8 @@ pub(crate) fn measure(plan: &Plan) -> Result<Vec<Table>> {
     let settings = settings.each_ref().map(String::as_str);
     let postgres = Postgres::start(&folder.path().join("data"), &settings)?;
     postgres.fill_for_pgbench(plan.proxy_scale)?;
+    let rows = i64::from(ycsb::ROWS * plan.proxy_scale);
+    postgres.execute(ycsb::TABLE, &[("rows", rows)])?;
     let subjects = subject::all(&cgroup);
     let loads = loads(plan.quick);
     let mut figures: Vec<Figures> = loads.iter().map(|_| Figures::of(subjects.len())).collect();
@@ -130,10 +137,14 @@ fn once(
     let running = subject.start(postgres)?;
     let before = running.processor_seconds()?;
     let (host, port) = running.address();
-    let answer = postgres.run_builtin(Builtin {
+    let variables = [("rows", i64::from(ycsb::ROWS * plan.proxy_scale))];
+    let answer = postgres.run_at(PgbenchAt {
         host,
         port,
-        script: load.script,
+        work: match load.script {
+            ycsb::NAME => Work::Scripts(&ycsb::SCRIPTS, &variables),
+            script => Work::Builtin(script),
+        },
         protocol: load.protocol,
         connections: load.clients,
         threads: THREADS.min(load.clients),

@@ -37,7 +37,6 @@ pub(super) fn all(
     let latency = "99th percentile of a transaction's time, ms";
     let machine =
         "processor time of the whole machine a transaction, client and database included, µs";
-    let own = "processor time of the proxy's own process a transaction, µs";
     vec![
         context.rates(plan),
         context.table("latency", latency, 2, |figures| {
@@ -48,8 +47,13 @@ pub(super) fn all(
                 .collect()
         }),
         context.table("processor", machine, 1, |figures| figures.machine.clone()),
-        context.table("own", own, 1, |figures| figures.own.clone()),
+        context.own(),
     ]
+}
+
+/// Those loads have targets that the kernel serves.
+fn has_targets(load: &Load) -> bool {
+    load.script == "select-only" && load.protocol == "simple"
 }
 
 struct Context<'a> {
@@ -64,9 +68,15 @@ impl Context<'_> {
         LOAD.map(String::from).into_iter().chain(names).collect()
     }
 
-    fn place(&self, beginning: &str) -> Option<usize> {
+    /// The last subject over that of which the name begins so; empty if one of them has no figure.
+    fn over(&self, samples: &[Sample], beginning: &str) -> Sample {
         let is_it = |subject: &Subject| subject.name.starts_with(beginning);
-        self.subjects.iter().position(is_it)
+        let other = self.subjects.iter().position(is_it);
+        let other = other.map(|place| &samples[place]);
+        let other = other.filter(|other| !other.is_empty());
+        let last = samples.last().filter(|last| !last.is_empty());
+        let both = last.zip(other);
+        both.map_or_else(Sample::default, |(last, other)| last.over(other))
     }
 
     fn rates(&self, plan: &Plan) -> Table {
@@ -75,26 +85,48 @@ impl Context<'_> {
             plan.proxy_scale
         );
         let mut columns = self.columns();
-        columns.extend(["over direct TCP", "over PgBouncer"].map(String::from));
+        columns.extend(["over direct TCP", "target", "over PgBouncer", "target"].map(String::from));
         let mut table = Table::new(NAME, title, &columns);
-        let last = self.subjects.len() - 1;
         for (load, figures) in self.loads.iter().zip(self.figures) {
-            let over = |place: Option<usize>| {
-                let other = place.map(|place| &figures.rates[place]);
-                let other = other.filter(|other| !other.is_empty());
-                let ratio = other.map(|other| figures.rates[last].over(other));
-                Cell::figure(&ratio.unwrap_or_default(), 2)
+            let direct = self.over(&figures.rates, "direct TCP");
+            let pgbouncer = self.over(&figures.rates, "PgBouncer");
+            let at_least = |ratio: &Sample, limit: f64, is_meant: bool| match is_meant {
+                true if !ratio.is_empty() => Cell::at_least(ratio, limit),
+                _ => "".into(),
             };
             let mut cells = load_cells(load);
             cells.extend(figures.rates.iter().map(|rates| Cell::figure(rates, 0)));
             cells.extend([
-                over(self.place("direct TCP")),
-                over(self.place("PgBouncer")),
+                Cell::figure(&direct, 2),
+                at_least(&direct, 1.0, has_targets(load)),
+                Cell::figure(&pgbouncer, 2),
+                at_least(&pgbouncer, 2.0, has_targets(load) && load.clients == 64),
             ]);
             table.row(cells);
         }
-        if self.place("PgBouncer").is_none() {
+        let names = self.subjects.iter().map(|subject| &subject.name);
+        if !names.into_iter().any(|name| name.starts_with("PgBouncer")) {
             table.note("PgBouncer is not installed");
+        }
+        table
+    }
+
+    fn own(&self) -> Table {
+        let title = "processor time of the proxy's own process a transaction, µs";
+        let mut columns = self.columns();
+        columns.extend(["over PgBouncer", "target"].map(String::from));
+        let mut table = Table::new(format!("{NAME}-own"), title, &columns);
+        for (load, figures) in self.loads.iter().zip(self.figures) {
+            let ratio = self.over(&figures.own, "PgBouncer");
+            let mut cells = load_cells(load);
+            cells.extend(figures.own.iter().map(|own| Cell::figure(own, 1)));
+            cells.push(Cell::figure(&ratio, 2));
+            cells.push(if has_targets(load) && !ratio.is_empty() {
+                Cell::at_most(&ratio, 0.1)
+            } else {
+                "".into()
+            });
+            table.row(cells);
         }
         table
     }

@@ -34,7 +34,7 @@ pub(super) struct Group {
 }
 
 pub(super) fn all(data: &Data) -> Result<Vec<Chart>> {
-    Ok(vec![
+    let mut all = vec![
         throughput(data)?,
         latency(data)?,
         kernel(data)?,
@@ -52,7 +52,11 @@ pub(super) fn all(data: &Data) -> Result<Vec<Chart>> {
             "hostile-daemon",
             "a client that the daemon answers",
         )?,
-    ])
+    ];
+    if data.find("proxy").is_some() {
+        all.push(proxy(data)?);
+    }
+    Ok(all)
 }
 
 /// Ways of a request: their tables, and what a label calls them.
@@ -213,6 +217,51 @@ fn versions(data: &Data) -> Result<Chart> {
         panels: vec![
             panel("values of 16 bytes", "16")?,
             panel("values of 1 KiB", "1024")?,
+        ],
+    })
+}
+
+/// Loads that every way has figures of.
+const PROXIED: [(&str, &str); 2] = [("select-only", "select"), ("ycsb-a", "YCSB A")];
+
+fn proxy(data: &Data) -> Result<Chart> {
+    let is_shown = |column: &str| {
+        ["direct TCP", "in the kernel"].contains(&column) || column.starts_with("PgBouncer")
+    };
+    let panel = |title, table: &str, axis| -> Result<Panel> {
+        let table = data.table(table)?;
+        let mut groups = Vec::new();
+        for (script, label) in PROXIED {
+            for clients in ["1", "16", "64"] {
+                groups.push(Group {
+                    label: format!("{label}\n{clients}"),
+                    bars: bars(table, &[script, "simple", clients], is_shown)?,
+                    note: String::new(),
+                });
+            }
+        }
+        Ok(Panel {
+            title,
+            axis,
+            groups_are: "load, clients",
+            groups,
+        })
+    };
+    let columns = data.table("proxy")?.columns();
+    Ok(Chart {
+        name: "proxy",
+        series: columns
+            .iter()
+            .filter(|column| is_shown(column))
+            .cloned()
+            .collect(),
+        panels: vec![
+            panel("throughput", "proxy", "transactions per second")?,
+            panel(
+                "processor time",
+                "proxy-processor",
+                "microseconds a transaction, all in all",
+            )?,
         ],
     })
 }
