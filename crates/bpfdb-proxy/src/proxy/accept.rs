@@ -89,6 +89,13 @@ impl Proxy {
         }
     }
 
+    /// Nobody is accepted here any more.
+    pub(super) fn forget_listeners(&mut self) {
+        for listener in self.listeners.drain(..) {
+            self.poll.remove(listener.as_fd());
+        }
+    }
+
     pub(super) fn wait_for_listeners(&self, interest: Interest) {
         for (index, listener) in self.listeners.iter().enumerate() {
             let source = Source::Listener(index as u32);

@@ -16,6 +16,7 @@
 //! | `pools` | who gets which server |
 //! | `servers` | servers are opened, log in, and are closed |
 //! | `leave` | clients end |
+//! | `ending` | the proxy ends |
 //! | `cancel` | requests to cancel |
 //! | `timeouts`, `activity` | what has taken too long |
 //! | `quotas` | how many servers there may be |
@@ -33,6 +34,7 @@ mod activity;
 mod admit;
 mod cancel;
 mod console;
+mod ending;
 mod extended;
 mod figures;
 mod flow;
@@ -148,8 +150,8 @@ pub struct Proxy {
     asker: Option<Loop>,
     /// It is over.
     ends: bool,
-    /// It is when all servers are closed.
-    ends_when_paused: bool,
+    /// It is when this is so.
+    ending: ending::Ending,
 }
 
 type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
@@ -245,7 +247,7 @@ impl Proxy {
             metrics,
             asker,
             ends: false,
-            ends_when_paused: false,
+            ending: ending::Ending::No,
         };
         proxy.begin_succession(predecessor)?;
         proxy.take_over()?;
@@ -382,16 +384,12 @@ impl Proxy {
     fn say_goodbye(&mut self) {
         self.end_succession();
         for id in self.clients.ids() {
-            self.refuse(id, state::ADMIN_SHUTDOWN, "the proxy is shutting down");
+            self.refuse(id, state::ADMIN_SHUTDOWN, ending::TOLD);
         }
         if let Some(kernel) = &self.kernel {
             tracing::info!(figures = ?kernel.shared.figures(), "the kernel's part");
         }
-        for address in &self.addresses {
-            if let Address::Unix(path) = address {
-                socket::remove_file(path);
-            }
-        }
+        self.remove_files();
     }
 }
 

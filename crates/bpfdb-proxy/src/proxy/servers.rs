@@ -269,7 +269,7 @@ impl Proxy {
     }
 
     /// Those who wait for a server of the pool, which has none for them any more.
-    fn take_waiting(&mut self, number: u32) -> Vec<Id> {
+    pub(super) fn take_waiting(&mut self, number: u32) -> Vec<Id> {
         let pool = &mut self.pools[number as usize];
         let mut waiting = std::mem::take(&mut pool.greeting);
         waiting.extend(pool.waiting.drain(..));

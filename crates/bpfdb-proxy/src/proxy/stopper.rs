@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use super::Proxy;
+use super::ending::Ending;
 
 const STOP: u8 = b'.';
 const STOP_WHEN_PAUSED: u8 = b'p';
@@ -46,7 +47,12 @@ impl Proxy {
         for what in &said[..read] {
             match *what {
                 STOP => self.ends = true,
-                STOP_WHEN_PAUSED => self.end_when_paused(),
+                STOP_WHEN_PAUSED => {
+                    // Unless it awaits something already: then that ends it.
+                    if self.ending == Ending::No {
+                        let _ = self.begin_ending(Ending::Paused);
+                    }
+                }
                 MAKE_PAGE => self.make_page(),
                 _ => {
                     // Why not is in the log.

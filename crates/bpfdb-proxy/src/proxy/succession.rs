@@ -227,7 +227,7 @@ impl Proxy {
         }
         let mut held = self.held.to_hand_over();
         // It is this proxy that ends then.
-        held.all_paused &= !self.ends_when_paused;
+        held.all_paused &= !self.ending.pauses();
         channel.send(&Message::Held(held), None)?;
         channel.send(&Message::Prepared, None)
     }
@@ -266,11 +266,8 @@ impl Proxy {
     fn begin_leaving(&mut self) {
         self.succession.is_leaving = true;
         self.succession.left_at = Some(Instant::now());
-        for listener in self
-            .listeners
-            .drain(..)
-            .chain(self.succession.listener.take())
-        {
+        self.forget_listeners();
+        if let Some(listener) = self.succession.listener.take() {
             self.poll.remove(listener.as_fd());
         }
         // Their files are the successor's.

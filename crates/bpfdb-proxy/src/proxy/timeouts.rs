@@ -26,6 +26,7 @@ impl Proxy {
         self.close_idle(now);
         self.sweep_all();
         self.look_at_awaited();
+        self.go_on_ending();
         self.go_on_leaving();
         self.serve_metrics();
         self.end_period(now);

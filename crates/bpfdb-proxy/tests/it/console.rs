@@ -474,25 +474,3 @@ fn servers_are_replaced_when_tls_with_them_changes() {
     );
     assert_eq!(client.value(BY_TLS), "t");
 }
-
-#[test]
-fn a_proxy_ends_as_pgbouncer_does() {
-    use nix::sys::signal::Signal;
-
-    let file = "[databases]\npostgres = host=127.0.0.1 port={port}\n[pgbouncer]\nauth_type = trust\npool_mode = transaction\n";
-    let program = Program::start(file);
-    let mut client = program.client();
-    client.query("begin");
-    program.signal(Signal::SIGTERM);
-    assert_eq!(error(&client.until(0), b'C'), "57P01");
-    assert!(program.ended());
-    let program = Program::start(file);
-    let (mut client, mut idle) = (program.client(), program.client());
-    client.query("begin");
-    program.signal(Signal::SIGINT);
-    assert_eq!(client.value("select 1"), "1");
-    assert_eq!(kinds(&client.query("commit")), "CZ");
-    // The transaction was the last.
-    assert_eq!(error(&idle.until(0), b'C'), "57P01");
-    assert!(program.ended());
-}

@@ -18,6 +18,7 @@ mod proxy;
 mod relay;
 mod service;
 mod session;
+mod shutdown;
 mod streams;
 mod succession;
 mod takeover;

@@ -1,5 +1,6 @@
 //! What an operator asks for.
 
+use super::super::ending::Ending;
 use super::show::What;
 use crate::settings::until_quote;
 
@@ -9,7 +10,8 @@ pub(super) enum Command {
     /// Names and values as they are written.
     Set(String, String),
     Reload,
-    Shutdown,
+    /// At once, or when this is so.
+    Shutdown(Ending),
     /// A database, or all.
     Pause(Option<String>),
     Resume(Option<String>),
@@ -33,6 +35,7 @@ impl Command {
             "SHOW" => return What::of(rest).map(Self::Show),
             "SET" => return set(rest),
             "MIRROR" => return mirror(rest),
+            "SHUTDOWN" => return ending(rest).map(Self::Shutdown),
             _ => {}
         }
         let database = if rest.is_empty() {
@@ -42,7 +45,6 @@ impl Command {
         };
         match (word.as_str(), database) {
             ("RELOAD", None) => Some(Self::Reload),
-            ("SHUTDOWN", None) => Some(Self::Shutdown),
             ("SUSPEND", None) => Some(Self::Suspend),
             ("PAUSE", database) => Some(Self::Pause(database)),
             ("RESUME", database) => Some(Self::Resume(database)),
@@ -59,6 +61,16 @@ impl Command {
     /// May those ask for it who may not change anything?
     pub(super) fn only_looks(&self) -> bool {
         matches!(self, Self::Show(what) if *what != What::Fds)
+    }
+}
+
+/// What SHUTDOWN waits for.
+fn ending(text: &str) -> Option<Ending> {
+    match text.to_ascii_uppercase().as_str() {
+        "" => Some(Ending::No),
+        "WAIT_FOR_SERVERS" => Some(Ending::Servers),
+        "WAIT_FOR_CLIENTS" => Some(Ending::Clients),
+        _ => None,
     }
 }
 
@@ -122,6 +134,11 @@ mod tests {
                 "SET default_pool_size=5;",
                 Command::Set("default_pool_size".into(), "5".into()),
             ),
+            ("SHUTDOWN;", Command::Shutdown(Ending::No)),
+            (
+                "shutdown wait_for_clients;",
+                Command::Shutdown(Ending::Clients),
+            ),
             ("mirror a to b;", Command::Mirror("a".into(), name("b"))),
             ("unmirror a", Command::Mirror("a".into(), None)),
             (
@@ -139,6 +156,7 @@ mod tests {
             "RELOAD now",
             "set a",
             "pause a b",
+            "shutdown now",
             "mirror a",
             "unmirror",
         ] {

@@ -1,6 +1,7 @@
 //! Commands that change something.
 
 use super::super::Proxy;
+use super::super::ending::Ending;
 use super::Outcome;
 use super::command::Command;
 use crate::io::slab::Id;
@@ -32,8 +33,11 @@ impl Proxy {
                 self.reload()?;
                 "RELOAD"
             }
-            Command::Shutdown => {
-                self.ends = true;
+            Command::Shutdown(ending) => {
+                match ending {
+                    Ending::No => self.ends = true,
+                    ending => self.begin_ending(ending)?,
+                }
                 "SHUTDOWN"
             }
             Command::Resume(database) => {
@@ -107,6 +111,7 @@ impl Proxy {
 
     fn resume_database(&mut self, database: Option<&str>) -> Result<(), String> {
         match database {
+            None if self.ending != Ending::No => return Err("pooler is shutting down".into()),
             None if !self.held.all_paused => {
                 return Err("pooler is not paused/suspended".into());
             }
@@ -120,7 +125,7 @@ impl Proxy {
         Ok(())
     }
 
-    fn is_there(&self, awaited: &Awaited) -> bool {
+    pub(crate) fn is_there(&self, awaited: &Awaited) -> bool {
         let servers = |database: &Option<String>| {
             let pools = self.pools_of(database.as_deref());
             let is_of = move |id: &Id| pools.contains(&self.servers[*id].pool);
@@ -159,17 +164,6 @@ impl Proxy {
             // What has come meanwhile.
             self.work.push_back(super::super::Work::Client(id));
         }
-        if self.ends_when_paused && self.is_there(&Awaited::Paused(None)) {
-            self.ends = true;
-        }
-    }
-
-    /// As SIGINT has it: all servers are let go when their clients are done, then the proxy ends.
-    pub(crate) fn end_when_paused(&mut self) {
-        self.ends_when_paused = true;
-        self.held.all_paused = true;
-        self.hold_pools();
-        self.look_at_awaited();
     }
 }
 

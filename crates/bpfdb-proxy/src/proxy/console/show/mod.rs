@@ -82,7 +82,7 @@ const USAGE: &str = "\n\tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|
     \tKILL <db>\n\
     \tMIRROR <db> TO <db>\n\
     \tUNMIRROR <db>\n\
-    \tSHUTDOWN\n\
+    \tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]\n\
     \tWAIT_CLOSE [<db>]";
 
 /// A table.

@@ -1,0 +1,143 @@
+//! How the proxy ends: by signals, and by the words of the console.
+
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::configuration::Program;
+use crate::console::{ADMIN, console};
+use crate::proxy::{TestProxy, WAYS, Way};
+use crate::wire::{Wire, error, kinds, query, rows};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A proxy that is to end now would have ended within this time.
+const MOMENT: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_proxy_ends_as_pgbouncer_does() {
+    use nix::sys::signal::Signal;
+
+    let file = "[databases]\npostgres = host=127.0.0.1 port={port}\n[pgbouncer]\nauth_type = trust\npool_mode = transaction\n";
+    let program = Program::start(file);
+    let mut client = program.client();
+    client.query("begin");
+    program.signal(Signal::SIGTERM);
+    assert_eq!(error(&client.until(0), b'C'), "57P01");
+    assert!(program.ended());
+    let program = Program::start(file);
+    let (mut client, mut idle) = (program.client(), program.client());
+    client.query("begin");
+    program.signal(Signal::SIGINT);
+    assert_eq!(client.value("select 1"), "1");
+    assert_eq!(kinds(&client.query("commit")), "CZ");
+    // The transaction was the last.
+    assert_eq!(error(&idle.until(0), b'C'), "57P01");
+    assert!(program.ended());
+}
+
+fn start(way: Way, servers: usize) -> TestProxy {
+    TestProxy::with(way, |settings| {
+        settings.default_pool_size = servers;
+        settings.administration.admin_users = vec![ADMIN.into()];
+    })
+}
+
+fn await_end(proxy: &TestProxy) {
+    let begun = Instant::now();
+    while !proxy.has_ended() {
+        assert!(begun.elapsed() < PATIENCE, "it does not end");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn shut_down(operator: &mut Wire, what: &str) {
+    let told = operator.query(&format!("SHUTDOWN {what}"));
+    assert_eq!(kinds(&told), "CZ", "{told:?}");
+}
+
+/// Nobody is accepted, and another proxy could be.
+fn listens_no_more(proxy: &TestProxy) {
+    let address = ("127.0.0.1", proxy.port);
+    TcpStream::connect(address).expect_err("nobody listens");
+    let another = TcpListener::bind(address).expect("the port is free");
+    drop(another);
+}
+
+#[test]
+fn a_proxy_waits_for_its_clients() {
+    for way in WAYS {
+        let proxy = start(way, 1);
+        let (mut one, mut two) = (proxy.client(), proxy.client());
+        assert_eq!(two.value("select 2"), "2");
+        one.query("begin");
+        let mut operator = console(proxy.port, ADMIN);
+        shut_down(&mut operator, "WAIT_FOR_CLIENTS");
+        listens_no_more(&proxy);
+        // Those who are there are served on, also if they have to wait for a server.
+        two.send(&query("select 3"));
+        assert_eq!(one.value("select 1"), "1", "{way:?}");
+        assert_eq!(kinds(&one.query("commit")), "CZ", "{way:?}");
+        assert_eq!(rows(&two.until(b'Z')), [["3"]], "{way:?}");
+        let refused = operator.query("RESUME");
+        assert_eq!(error(&refused, b'M'), "pooler is shutting down");
+        drop(one);
+        thread::sleep(MOMENT);
+        assert_eq!(two.value("select 4"), "4", "{way:?}");
+        drop(two);
+        // An operator who looks on does not count.
+        assert_eq!(error(&operator.until(0), b'C'), "57P01", "{way:?}");
+        await_end(&proxy);
+    }
+}
+
+#[test]
+fn a_proxy_waits_for_its_servers() {
+    for way in WAYS {
+        let proxy = start(way, 1);
+        let (mut one, mut two, mut idle) = (proxy.client(), proxy.client(), proxy.client());
+        one.query("begin");
+        two.send(&query("select 2"));
+        let mut operator = console(proxy.port, ADMIN);
+        shut_down(&mut operator, "WAIT_FOR_SERVERS");
+        listens_no_more(&proxy);
+        // No server will be free for it any more.
+        assert_eq!(error(&two.until(0), b'C'), "57P01", "{way:?}");
+        for command in ["SHUTDOWN WAIT_FOR_CLIENTS", "RESUME"] {
+            let refused = operator.query(command);
+            assert_eq!(error(&refused, b'M'), "pooler is shutting down");
+        }
+        thread::sleep(MOMENT);
+        assert_eq!(one.value("select 1"), "1", "{way:?}");
+        assert_eq!(kinds(&one.query("commit")), "CZ", "{way:?}");
+        assert_eq!(error(&idle.until(0), b'C'), "57P01", "{way:?}");
+        await_end(&proxy);
+    }
+}
+
+#[test]
+fn a_proxy_that_waits_can_be_ended_at_once() {
+    let proxy = start(Way::Plain, 1);
+    let mut client = proxy.client();
+    client.query("begin");
+    let mut operator = console(proxy.port, ADMIN);
+    shut_down(&mut operator, "WAIT_FOR_CLIENTS");
+    shut_down(&mut operator, "WAIT_FOR_SERVERS");
+    operator.send(&query("SHUTDOWN"));
+    assert_eq!(error(&client.until(0), b'C'), "57P01");
+    await_end(&proxy);
+}
+
+#[test]
+fn files_of_unix_sockets_go_when_nobody_is_accepted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        settings.administration.admin_users = vec![ADMIN.into()];
+        settings.unix_socket_dirs = vec![folder.path().to_owned()];
+    });
+    let file = folder.path().join(format!(".s.PGSQL.{}", proxy.port));
+    assert!(file.exists());
+    let mut client = proxy.client();
+    shut_down(&mut console(proxy.port, ADMIN), "WAIT_FOR_CLIENTS");
+    assert!(!file.exists());
+    assert_eq!(client.value("select 1"), "1");
+}
