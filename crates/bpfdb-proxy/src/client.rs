@@ -14,6 +14,7 @@ use crate::parameters::Parameters;
 use crate::pool::Key;
 use crate::settings::{AuthType, PoolMode};
 use crate::statements::ClientNames;
+use crate::wire::assignment::Assignment;
 use crate::wire::framing::Framing;
 use crate::wire::hint::Hint;
 
@@ -99,6 +100,8 @@ pub(crate) struct Client {
     pub(crate) is_open: bool,
     /// Of the texts since it got its server.
     pub(crate) hint: Option<Hint>,
+    /// What it has asked for is this, and nothing else.
+    pub(crate) assigns: Option<Assignment>,
     /// It keeps its server: the session has state.
     pub(crate) pinned: bool,
     /// In the kernel; `None`: the programs do not know it.
@@ -154,6 +157,7 @@ impl Client {
             names: ClientNames::default(),
             is_open: false,
             hint: None,
+            assigns: None,
             pinned: false,
             slot: None,
             is_away: false,
@@ -187,6 +191,7 @@ impl Client {
     }
 
     pub(crate) fn hint(&mut self, hint: Hint) {
+        self.assigns = None;
         self.hint = Some(self.hint.map_or(hint, |before| before.and(hint)));
     }
 }

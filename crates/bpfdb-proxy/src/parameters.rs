@@ -1,10 +1,12 @@
-//! Parameters of a session that PostgreSQL reports (ParameterStatus): what a client believes, and what
-//! is so on a server.
+//! Parameters of a session: what a client believes, and what is so on a server. PostgreSQL reports some of them
+//! (ParameterStatus). Of others it is known that a client has set them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
+
+use crate::wire::assignment::Assignment;
 
 /// Those that a client may set, by the names under which they are reported. The others are the server's.
 const SETTABLE: [&str; 6] = [
@@ -19,6 +21,8 @@ const SETTABLE: [&str; 6] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters {
     all: BTreeMap<String, String>,
+    /// Not reported: their values as they were written. Of a server, empty: what it has is not known.
+    followed: BTreeMap<&'static str, String>,
 }
 
 impl Parameters {
@@ -34,6 +38,34 @@ impl Parameters {
         self.all
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(crate) fn follow(&mut self, assignment: Assignment) {
+        if assignment.value.eq_ignore_ascii_case("default") {
+            self.followed.remove(assignment.name);
+        } else {
+            self.followed.insert(assignment.name, assignment.value);
+        }
+    }
+
+    pub(crate) fn followed(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.followed
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+    }
+
+    pub(crate) fn forget_followed(&mut self) {
+        self.followed.clear();
+    }
+
+    /// They may have become others, or those that a session begins with.
+    pub(crate) fn doubt_followed(&mut self) {
+        self.followed.values_mut().for_each(String::clear);
+    }
+
+    /// Those of `other` are so here now.
+    pub(crate) fn follow_all(&mut self, other: &Self) {
+        self.followed.clone_from(&other.followed);
     }
 
     /// The reported name of a parameter that a client names at its start, if it is one that can be set.
@@ -58,15 +90,25 @@ impl Parameters {
                 let _ = write!(text, "SET {name} TO{kind}'{value}';");
             }
         }
+        for (name, value) in &self.followed {
+            if server.followed.get(name) != Some(value) {
+                let _ = write!(text, "SET {name} TO {value};");
+            }
+        }
+        for name in server.followed.keys() {
+            if !self.followed.contains_key(name) {
+                let _ = write!(text, "RESET {name};");
+            }
+        }
         (!text.is_empty()).then_some(text)
     }
 
-    /// The same number for the same values of those that can be set. Values with the number of others
+    /// The same number for the same values of those that can be set or are followed. Values with the number of others
     /// cannot be chosen.
     pub(crate) fn digest(&self) -> u64 {
         static KEYS: OnceLock<RandomState> = OnceLock::new();
         let keys = KEYS.get_or_init(RandomState::new);
-        keys.hash_one(SETTABLE.map(|name| self.all.get(name)))
+        keys.hash_one((SETTABLE.map(|name| self.all.get(name)), &self.followed))
     }
 }
 
@@ -98,5 +140,32 @@ mod tests {
         assert_eq!(client.statement(&server).as_deref(), Some(wanted));
         assert_eq!(client.statement(&client), None);
         assert_ne!(client.digest(), server.digest());
+    }
+
+    #[test]
+    fn what_is_followed_is_set_or_taken_back() {
+        let assigned = |text: &str| {
+            let mut parameters = Parameters::default();
+            parameters.follow(Assignment::of(text.as_bytes()).expect(text));
+            parameters
+        };
+        let (one, two) = (
+            assigned("set jit = off"),
+            assigned("set lock_timeout = '7s'"),
+        );
+        let wanted = "SET jit TO off;RESET lock_timeout;";
+        assert_eq!(one.statement(&two).as_deref(), Some(wanted));
+        assert_ne!(one.digest(), two.digest());
+        let mut server = two;
+        server.follow_all(&one);
+        assert_eq!(
+            (one.statement(&server), one.digest()),
+            (None, server.digest())
+        );
+        server.doubt_followed();
+        assert_eq!(one.statement(&server).as_deref(), Some("SET jit TO off;"));
+        let mut none = one;
+        none.follow(Assignment::of(b"set jit to default").expect("one"));
+        assert_eq!(none, Parameters::default());
     }
 }

@@ -29,7 +29,7 @@ use crate::io::socket::Address;
 pub(crate) use channel::{Channel, Received};
 
 /// Proxies of another version do not follow each other.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Longer ones are not sent, bytes: a client with many long statements stays.
 const MESSAGE_MAX: usize = 64 * 1024;
 
@@ -75,7 +75,9 @@ pub(crate) struct ClientState {
     pub(crate) database: String,
     /// Of its pool.
     pub(crate) options: Vec<(String, String)>,
+    /// Those that PostgreSQL reports, and those that are only known to be set.
     pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) followed: Vec<(String, String)>,
     /// Its names of prepared statements, and what Parse has of them behind the name.
     pub(crate) statements: Vec<(Bytes, Bytes)>,
     pub(crate) key: CancelKey,
@@ -185,6 +187,7 @@ impl ClientState {
         put(out, self.database.as_bytes());
         put_pairs(out, &self.options);
         put_pairs(out, &self.parameters);
+        put_pairs(out, &self.followed);
         put_pairs(out, &self.statements);
         put_key(out, self.key);
         let password: Vec<&Secret> = self.password.iter().collect();
@@ -201,6 +204,7 @@ impl ClientState {
             database: text(from)?,
             options: pairs(from, text)?,
             parameters: pairs(from, text)?,
+            followed: pairs(from, text)?,
             statements: pairs(from, take)?,
             key: key(from)?,
             password: if flag(from)? {
@@ -318,6 +322,7 @@ mod tests {
             database: "d".into(),
             options: vec![pair("search_path", "a, b")],
             parameters: vec![pair("TimeZone", "UTC"), pair("application_name", "")],
+            followed: vec![pair("jit", "off")],
             statements: vec![(Bytes::new(), Bytes::from_static(b"select 1\0\0\0"))],
             key: CancelKey {
                 number: 7,

@@ -75,7 +75,7 @@ impl Proxy {
     fn link(&mut self, client: Id, server: Id) {
         let (c, s) = (&mut self.clients[client], &mut self.servers[server]);
         (c.server, s.client) = (Some(server), Some(client));
-        c.hint = None;
+        (c.hint, c.assigns) = (None, None);
         (s.asked, s.begun) = (0, 0);
         s.resumes = false;
         s.speaks = false;
@@ -88,7 +88,10 @@ impl Proxy {
     /// The session of a server gets the parameters that its client has.
     pub(super) fn ask_for_parameters(&mut self, client: Id, server: Id) {
         let wanted = &self.clients[client].parameters;
-        if let Some(text) = wanted.statement(&self.servers[server].parameters) {
+        let parameters = &mut self.servers[server].parameters;
+        if let Some(text) = wanted.statement(parameters) {
+            // The others it reports. If it refuses, it is closed.
+            parameters.follow_all(wanted);
             self.ask(server, Own::Parameters, &text);
         }
     }

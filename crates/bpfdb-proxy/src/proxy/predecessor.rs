@@ -26,6 +26,7 @@ use crate::io::slab::Id;
 use crate::io::socket::{self as sockets, Address};
 use crate::pool::Key;
 use crate::takeover::{CancelKey, Channel, ClientState, Message, Received, Said, Secret, VERSION};
+use crate::wire::assignment::Assignment;
 use crate::wire::hint::{self, Hint};
 use crate::wire::text;
 
@@ -275,6 +276,12 @@ impl Proxy {
         client.user.clone_from(&from.user);
         for (name, value) in &from.parameters {
             client.parameters.set(name, value);
+        }
+        for (name, value) in &from.followed {
+            let text = format!("SET {name} TO {value}");
+            if let Some(assignment) = Assignment::of(text.as_bytes()) {
+                client.parameters.follow(assignment);
+            }
         }
         for (name, body) in &from.statements {
             let query = text::split(body).map_or(&body[..], |(query, _)| query);

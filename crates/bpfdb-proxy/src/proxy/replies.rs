@@ -192,8 +192,14 @@ impl Proxy {
             b"DISCARD ALL" | b"DEALLOCATE ALL" => {
                 server.statements.clear();
                 client.names.clear();
-                client.pinned &= tag != b"DISCARD ALL";
+                if tag == b"DISCARD ALL" {
+                    client.pinned = false;
+                    client.parameters.forget_followed();
+                    server.parameters.forget_followed();
+                }
             }
+            // It may be about one of those.
+            b"RESET" => client.pinned |= client.parameters.followed().next().is_some(),
             // It may be one of the proxy's own, by its name.
             b"DEALLOCATE" if hint.names_ours => {
                 client.pinned = true;
@@ -376,20 +382,22 @@ impl Proxy {
     /// All that was sent has its replies; whose the server is now.
     fn settled(&mut self, id: Id, is_ours: bool) {
         let server = &mut self.servers[id];
-        if server.status == IDLE
-            && std::mem::take(&mut server.has_set)
-            && let Some(client) = server
-                .client
-                .and_then(|client| self.clients.get_mut(client))
-        {
-            client.pinned = true;
-        }
-        let server = &mut self.servers[id];
+        let has_set = server.status == IDLE && std::mem::take(&mut server.has_set);
         if let Some(client) = server
             .client
             .and_then(|client| self.clients.get_mut(client))
         {
             client.hint = None;
+            let assigns = client.assigns.take();
+            if has_set {
+                match assigns {
+                    Some(assignment) => {
+                        server.parameters.follow(assignment.clone());
+                        client.parameters.follow(assignment);
+                    }
+                    None => client.pinned = true,
+                }
+            }
         }
         match server.client {
             // What a client has left is put right.
@@ -403,6 +411,7 @@ impl Proxy {
             }
             None if is_ours => {
                 server.statements.clear();
+                server.parameters.doubt_followed();
                 self.give(id);
             }
             None => self.close_server(id),

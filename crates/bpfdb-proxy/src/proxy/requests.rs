@@ -5,8 +5,9 @@ use bytes::Buf;
 use super::{HELD_MAX, HIGH, Proxy};
 use crate::client::{Client, Stage};
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected};
+use crate::server::{Copying, Expected, IDLE};
 use crate::traffic;
+use crate::wire::assignment::Assignment;
 use crate::wire::framing::{HEADER, Next};
 use crate::wire::hint::{self, Hint};
 use crate::wire::reply::state;
@@ -215,8 +216,15 @@ impl Proxy {
         }
         let end = there.min(HEADER + hint::LOOKED_AT);
         let text = &client.input[HEADER..end];
-        let hint = Hint::of(text.strip_suffix(b"\0").unwrap_or(text), end == size);
+        let text = text.strip_suffix(b"\0").unwrap_or(text);
+        let hint = Hint::of(text, end == size);
+        let to = &self.servers[server];
+        let is_ours = |expected: &Expected| matches!(expected, Expected::Own(_));
+        let is_first = to.expected.iter().all(is_ours) && client.hint.is_none();
+        let is_alone = is_first && to.status == IDLE;
+        let assigns = (is_alone && end == size).then(|| Assignment::of(text));
         client.hint(hint);
+        client.assigns = assigns.flatten();
         // PostgreSQL forgets it, too.
         client.names.set(b"", None);
         let server_state = &mut self.servers[server];

@@ -419,6 +419,7 @@ impl Proxy {
             database: pool.key.database.clone(),
             options: pool.key.options.clone(),
             parameters: client.parameters.iter().map(pair).collect(),
+            followed: client.parameters.followed().map(pair).collect(),
             statements: client.names.bodies(),
             key: CancelKey {
                 number: client.number,

@@ -60,7 +60,7 @@ impl Hint {
             selects_temporary: !creates_lasting && (!is_whole || has("create") || has("into")),
             calls_session: !is_whole
                 || all.iter().any(|word| LOCKS.contains(word))
-                || has("set_config") && !has("true"),
+                || has("set_config") && !has("true") && !configures_reported(&lower),
             names_ours: !is_whole || contains(&lower, b"bpfdb_") || contains(&lower, b"u&\""),
         }
     }
@@ -97,6 +97,26 @@ fn is_temporary(lower: &[u8], words: &[&[u8]]) -> bool {
     let says =
         |word: &&[u8]| matches!(*word, b"temp" | b"temporary") || word.starts_with(b"pg_temp");
     words.iter().any(says) || contains(lower, b"u&\"")
+}
+
+/// Is each call of `set_config()` about a parameter that PostgreSQL reports, which is named there?
+fn configures_reported(lower: &[u8]) -> bool {
+    const CALL: &[u8] = b"set_config";
+    let mut rest = lower;
+    while let Some(at) = rest.windows(CALL.len()).position(|window| window == CALL) {
+        rest = rest[at + CALL.len()..].trim_ascii_start();
+        let name = rest.strip_prefix(b"(").map(<[u8]>::trim_ascii_start);
+        let name = name.and_then(|name| name.strip_prefix(b"'"));
+        let is_reported = |known: &&str| {
+            let after = name.and_then(|name| name.strip_prefix(known.as_bytes()));
+            let after = after.and_then(|after| after.strip_prefix(b"'"));
+            after.is_some_and(|after| after.trim_ascii_start().starts_with(b","))
+        };
+        if !REPORTED.iter().any(is_reported) {
+            return false;
+        }
+    }
+    true
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {
@@ -197,10 +217,20 @@ mod tests {
     fn functions_and_names_that_matter_are_seen() {
         let hint = |text: &str| Hint::of(text.as_bytes(), true);
         assert!(hint("select pg_advisory_lock(1)").calls_session);
-        assert!(hint("select set_config('a.b', 'c', false)").calls_session);
+        for kept in [
+            "select set_config('a.b', 'c', false)",
+            "select set_config('timezone.b', 'c', false)",
+            "select set_config('timezone' || 'b', 'c', false)",
+            "select set_config($1, 'c', false)",
+            "select set_config('timezone', 'UTC', false), set_config('work_mem', '7MB', false)",
+        ] {
+            assert!(hint(kept).calls_session, "{kept}");
+        }
         for not in [
             "select pg_advisory_xact_lock(1)",
             "select set_config('a.b', 'c', true)",
+            "SELECT set_config('TimeZone', 'UTC', false)",
+            "select pg_catalog.set_config ( 'DateStyle' , $1, $2), set_config('timezone', 'UTC', $3)",
             "select 1",
         ] {
             assert!(!hint(not).calls_session, "{not}");

@@ -31,6 +31,71 @@ fn parameters_follow_their_client() {
     }
 }
 
+/// What frameworks set in each of their sessions keeps no server.
+#[test]
+fn plain_settings_follow_their_client() {
+    const SHOWN: &str = "select current_setting('statement_timeout') || ' ' || current_setting('client_min_messages')";
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let (mut one, mut two, mut three) = (proxy.client(), proxy.client(), proxy.client());
+        one.query("SET client_min_messages TO 'warning'");
+        one.query("set session statement_timeout = '7s';");
+        two.query("set statement_timeout to 9000");
+        let process = three.value("select pg_backend_pid()");
+        let shows = |wire: &mut Wire, wanted: &str| {
+            for _ in 0..3 {
+                assert_eq!(wire.value(SHOWN), wanted, "{way:?}");
+                assert_eq!(wire.value("select pg_backend_pid()"), process, "{way:?}");
+                thread::sleep(Duration::from_millis(2));
+            }
+        };
+        for _ in 0..2 {
+            shows(&mut one, "7s warning");
+            shows(&mut two, "9s notice");
+            shows(&mut three, "0 notice");
+        }
+        // One that fails is none, and one that is taken back.
+        assert_eq!(kinds(&one.query("set statement_timeout to 'never'")), "EZ");
+        shows(&mut one, "7s warning");
+        one.query("set statement_timeout to default");
+        shows(&mut two, "9s notice");
+        shows(&mut one, "0 warning");
+        two.query("discard all");
+        shows(&mut two, "0 notice");
+        shows(&mut one, "0 warning");
+    }
+}
+
+/// As it stays or not may depend on what comes later, or on what is not known.
+#[test]
+fn settings_that_are_not_plain_keep_their_server() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 2);
+        let (mut one, mut two) = (proxy.client(), proxy.client());
+        one.query("set jit = off");
+        for text in ["reset jit", "begin; set lock_timeout = '7s'; commit"] {
+            one.query(text);
+            let process = one.value("select pg_backend_pid()");
+            two.query("begin");
+            assert_ne!(
+                two.value("select pg_backend_pid()"),
+                process,
+                "{way:?}: {text}"
+            );
+            two.query("commit");
+        }
+        assert_eq!(one.value("show jit"), two.value("show jit"), "{way:?}");
+        assert_eq!(one.value("show lock_timeout"), "7s", "{way:?}");
+        // Then there is nothing left of them.
+        drop(one);
+        let (mut three, mut four) = (proxy.client(), proxy.client());
+        three.query("begin");
+        for wire in [&mut three, &mut four] {
+            assert_eq!(wire.value("show lock_timeout"), "0", "{way:?}");
+        }
+    }
+}
+
 #[test]
 fn a_session_with_state_keeps_its_server() {
     for way in WAYS {

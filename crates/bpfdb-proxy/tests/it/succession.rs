@@ -60,6 +60,7 @@ fn sessions_go_on_behind_a_successor() {
         let named = |name| Wire::connect(before.port, USER, &[("application_name", name)]);
         let (mut idle, mut within) = (named("one"), named("two"));
         idle.query("set timezone to 'Asia/Tokyo'");
+        idle.query("set lock_timeout = '7s'");
         idle.send(&[parse("mine", "select 7"), sync()].concat());
         idle.until(b'Z');
         within.query("begin");
@@ -68,6 +69,7 @@ fn sessions_go_on_behind_a_successor() {
         let shown =
             "select current_setting('application_name') || ' ' || current_setting('timezone')";
         assert_eq!(idle.value(shown), "one Asia/Tokyo", "{way:?}");
+        assert_eq!(idle.value("show lock_timeout"), "7s", "{way:?}");
         idle.send(&[execute("mine"), sync()].concat());
         assert_eq!(rows(&idle.until(b'Z')), [["7"]], "{way:?}");
         // A transaction ends where it has begun.

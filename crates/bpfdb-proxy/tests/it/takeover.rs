@@ -25,7 +25,7 @@ use crate::wire::{Wire, kinds, query, rows, start_packet};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of the messages, which both proxies have to have.
-const VERSION: [u8; 4] = 2u32.to_be_bytes();
+const VERSION: [u8; 4] = 3u32.to_be_bytes();
 /// A user that no account has.
 const STRANGER: u32 = 54_321;
 
