@@ -31,7 +31,7 @@ help:
 	@echo 'make test   the tests'
 	@echo 'make test-log  the suites of engine and server once more, with a log'
 	@echo 'make crashes  servers are killed at any moment, again and again: 3,000 times, or for BPFDB_TEST_CRASH_SECONDS'
-	@echo 'make applications  queues and sessions of Go and Java, on bpfdb and on Redis'
+	@echo 'make applications  queues and sessions of Go and Java, on bpfdb and on Redis; JDBC and ActiveRecord through the proxy'
 	@echo 'make bench  the benchmarks, as docs/benchmarks.md explains them'
 	@echo 'make lint   formats, warnings, house rules'
 	@echo 'make fmt    put the formats right, and what is generated'
@@ -72,10 +72,12 @@ test-log: setup
 crashes: setup
 	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture crash_loop:: $(ARGS)
 
-# Queues and sessions of Go and Java as they are; those of Python and Node are in `make test`.
+# Queues and sessions of Go and Java, JDBC and ActiveRecord as they are; those of Python and Node, and pgx, are in `make test`.
 applications: setup
 	command -v mvn >/dev/null || $(SUDO) apt-get install -y -qq --no-install-recommends maven default-jdk-headless
-	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: $(ARGS)
+	ruby -e 'require "active_record"; require "pg"' 2>/dev/null || \
+		$(SUDO) apt-get install -y -qq --no-install-recommends ruby ruby-activerecord ruby-pg
+	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: drivers::jdbc drivers::active_record $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-proxy -p bpfdb-bench

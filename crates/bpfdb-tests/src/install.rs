@@ -108,6 +108,36 @@ pub fn npm(folder: &Path) -> Result<(), String> {
     try_run("npm", &arguments, folder).map(drop)
 }
 
+/// Compiles the program of Go in the folder, as `go.mod` and `go.sum` there say, to `run`.
+pub fn go(folder: &Path) -> Result<(), String> {
+    let build = "CGO_ENABLED=0 GOTOOLCHAIN=auto go build -mod=readonly -o run .";
+    try_run("sh", &["-c", build], folder).map(drop)
+}
+
+/// Compiles the classes of Java in the folder, with what its `pom.xml` says; [`java`] runs them.
+pub fn maven(folder: &Path) -> Result<(), String> {
+    let build = [
+        "--batch-mode",
+        "--quiet",
+        "compile",
+        "dependency:build-classpath",
+        "-Dmdep.outputFile=classpath",
+    ];
+    try_run("mvn", &build, folder).map(drop)
+}
+
+/// Runs the class `Main` of a folder that [`maven`] has compiled; what it printed.
+pub fn java(folder: &Path, arguments: &[&str]) -> String {
+    let libraries = fs::read_to_string(folder.join("classpath")).expect("read");
+    let classes = folder.join("target/classes");
+    let path = format!("{}:{libraries}", classes.display());
+    run(
+        "java",
+        &[&["-cp", &path, "Main"], arguments].concat(),
+        folder,
+    )
+}
+
 /// Until it is dropped no other thread has it.
 fn turn(path: &Path) -> Flock<File> {
     let file = File::create(path).expect("a lock file");

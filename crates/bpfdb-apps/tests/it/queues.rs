@@ -3,10 +3,9 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process;
 
-use bpfdb_tests::install::{Source, npm, python, run, try_run};
+use bpfdb_tests::install::{Source, go, java, maven, npm, python, run, try_run};
 use bpfdb_tests::server as common;
 use common::lent::plain;
 use common::{Client, Redis};
@@ -42,10 +41,7 @@ fn run_node(address: SocketAddr) {
 fn run_go(address: SocketAddr) {
     let files = &["go.mod", "go.sum", "main.go"];
     let source = Source::of(env!("CARGO_MANIFEST_DIR"), "asynq", files);
-    let folder = source.installed(|folder| {
-        let build = "CGO_ENABLED=0 GOTOOLCHAIN=auto go build -mod=readonly -o run .";
-        try_run("sh", &["-c", build], folder).map(drop)
-    });
+    let folder = source.installed(go);
     let program = folder.join("run");
     let program = program.to_str().expect("a path");
     run(program, &[&address.port().to_string()], &folder);
@@ -60,21 +56,8 @@ fn run_java(address: SocketAddr) {
         "OfSpring.java",
     ];
     let source = Source::of(env!("CARGO_MANIFEST_DIR"), "sessions_java", files);
-    let folder = source.installed(|folder| {
-        let build = [
-            "--batch-mode",
-            "--quiet",
-            "compile",
-            "dependency:build-classpath",
-            "-Dmdep.outputFile=classpath",
-        ];
-        try_run("mvn", &build, folder).map(drop)
-    });
-    let libraries = fs::read_to_string(folder.join("classpath")).expect("read");
-    let classes: PathBuf = folder.join("target/classes");
-    let path = format!("{}:{libraries}", classes.display());
-    let port = address.port().to_string();
-    run("java", &["-cp", &path, "Main", &port], &folder);
+    let folder = source.installed(maven);
+    java(&folder, &[&address.port().to_string()]);
 }
 
 /// How often the kernel has answered this command.

@@ -8,7 +8,6 @@ use crate::server::{Copying, Expected, IDLE, Keeps, Own, Server, Stage};
 use crate::settings::PoolMode;
 use crate::traffic::{self, Traffic};
 use crate::wire::framing::Next;
-use crate::wire::hint::Hint;
 use crate::wire::reply::{self, state};
 use crate::wire::text;
 
@@ -205,7 +204,7 @@ impl Proxy {
                 client.pinned = true;
                 server.unsure = true;
             }
-            tag => client.pinned |= leaves_state(tag, hint),
+            tag => client.pinned |= hint.leaves_state(tag),
         }
     }
 
@@ -487,16 +486,4 @@ fn first_ready(expected: &std::collections::VecDeque<Expected>) -> Option<&Expec
         )
     };
     expected.iter().find(ends)
-}
-
-/// Does what this tag is of outlive its transaction, in the session?
-fn leaves_state(tag: &[u8], hint: Hint) -> bool {
-    match tag {
-        b"LISTEN" | b"PREPARE" | b"LOAD" => true,
-        b"DECLARE CURSOR" => !hint.cursor_ends,
-        tag if tag.starts_with(b"CREATE ") => !hint.creates_lasting,
-        tag if tag.starts_with(b"SELECT ") => hint.selects_temporary || hint.calls_session,
-        b"EXPLAIN" | b"DO" => hint.selects_temporary || hint.calls_session,
-        _ => false,
-    }
 }

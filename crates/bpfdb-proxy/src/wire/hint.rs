@@ -65,6 +65,18 @@ impl Hint {
         }
     }
 
+    /// Does what this tag is of outlive its transaction, in the session?
+    pub(crate) fn leaves_state(self, tag: &[u8]) -> bool {
+        match tag {
+            b"LISTEN" | b"PREPARE" | b"LOAD" => true,
+            b"DECLARE CURSOR" => !self.cursor_ends,
+            tag if tag.starts_with(b"CREATE ") => !self.creates_lasting,
+            tag if tag.starts_with(b"SELECT ") => self.selects_temporary || self.calls_session,
+            b"EXPLAIN" | b"DO" => self.selects_temporary || self.calls_session,
+            _ => false,
+        }
+    }
+
     /// Of two texts in one batch.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {

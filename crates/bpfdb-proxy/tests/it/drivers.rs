@@ -1,12 +1,12 @@
-//! Drivers of other languages as they are, in both modes: their pools, prepared statements, transactions, copies, errors
-//! and notifications.
+//! Drivers of other languages as they are, in both modes: their pools, prepared statements, transactions, copies, errors,
+//! requests to cancel and notifications. Each does the same without the proxy first.
 
 use std::path::Path;
 
 use bpfdb_proxy::settings::PoolMode;
 use bpfdb_tests::install::{self, Source, run};
 
-use crate::postgres::USER;
+use crate::postgres::{self, USER};
 use crate::proxy::{TestProxy, WAYS};
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
@@ -15,8 +15,18 @@ const SERVERS: usize = 3;
 /// As many as they have together.
 const SERVERS_OF_SESSIONS: usize = 20;
 
-/// Runs a script on each way and in both modes; it says of each driver that all went as it should.
-fn serves(program: &str, script: &str, folder: &Path, names: &[&str]) {
+/// Runs a program without the proxy, then on each way and in both modes. It gets a port, a user and a name for its
+/// tables, and says of each driver that all went as it should.
+fn serves(run: impl Fn(&[&str]) -> String, names: &[&str]) {
+    let runs = |port: u16, name: &str| {
+        let told = run(&[&port.to_string(), USER, name]);
+        for driver in names {
+            let line = format!("{driver} ok");
+            let is_there = told.lines().any(|told| told == line);
+            assert!(is_there, "{name}: {told}");
+        }
+    };
+    runs(postgres::shared().port, "direct");
     for way in WAYS {
         for mode in [PoolMode::Transaction, PoolMode::Session] {
             let proxy = TestProxy::with(way, |settings| {
@@ -26,29 +36,42 @@ fn serves(program: &str, script: &str, folder: &Path, names: &[&str]) {
                     _ => SERVERS,
                 };
             });
-            let (port, mode) = (proxy.port.to_string(), mode.to_string());
-            let told = run(program, &[script, &port, USER, &mode], folder);
-            for name in names {
-                let line = format!("{name} ok");
-                let is_there = told.lines().any(|told| told == line);
-                assert!(is_there, "{way:?} {mode}: {told}");
-            }
+            eprintln!("{way:?}, {mode}");
+            runs(proxy.port, &mode.to_string());
         }
     }
 }
 
-#[test]
-fn drivers_of_python_work() {
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path")
+}
+
+/// Runs a script of Python with the packages of `drivers_python`.
+fn python_serves(script: &str, names: &[&str]) {
     let source = Source::of(PACKAGE, "drivers_python", &["requirements.txt"]);
     let folder = source.installed(install::python);
     let program = folder.join("venv/bin/python");
-    let script = source.file("run.py");
+    let script = source.file(script);
     serves(
-        program.to_str().expect("a path"),
-        script.to_str().expect("a path"),
-        &folder,
-        &["psycopg", "asyncpg", "sqlalchemy"],
+        |arguments| {
+            run(
+                text(&program),
+                &[&[text(&script)], arguments].concat(),
+                &folder,
+            )
+        },
+        names,
     );
+}
+
+#[test]
+fn drivers_of_python_work() {
+    python_serves("run.py", &["psycopg", "asyncpg", "sqlalchemy"]);
+}
+
+#[test]
+fn django_works() {
+    python_serves("run_django.py", &["django"]);
 }
 
 #[test]
@@ -56,5 +79,48 @@ fn node_postgres_works() {
     let files = &["package.json", "package-lock.json", "run.mjs"];
     let source = Source::of(PACKAGE, "drivers_node", files);
     let folder = source.installed(install::npm);
-    serves("node", "run.mjs", &folder, &["pg"]);
+    serves(
+        |arguments| run("node", &[&["run.mjs"], arguments].concat(), &folder),
+        &["pg"],
+    );
+}
+
+#[test]
+fn pgx_works() {
+    let source = Source::of(PACKAGE, "drivers_go", &["go.mod", "go.sum", "main.go"]);
+    let folder = source.installed(install::go);
+    let program = folder.join("run");
+    serves(
+        |arguments| run(text(&program), arguments, &folder),
+        &["pgx"],
+    );
+}
+
+#[test]
+#[ignore = "make applications: installs for a minute, and needs Maven"]
+fn jdbc_works() {
+    let files = &[
+        "pom.xml",
+        "Main.java",
+        "Check.java",
+        "OfHikari.java",
+        "OfJdbc.java",
+    ];
+    let source = Source::of(PACKAGE, "drivers_java", files);
+    let folder = source.installed(install::maven);
+    serves(
+        |arguments| install::java(&folder, arguments),
+        &["jdbc", "hikari"],
+    );
+}
+
+#[test]
+#[ignore = "make applications: needs Ruby with ActiveRecord"]
+fn active_record_works() {
+    let script = Source::of(PACKAGE, "active_record", &["run.rb"]).file("run.rb");
+    let folder = script.parent().expect("its folder");
+    serves(
+        |arguments| run("ruby", &[&[text(&script)], arguments].concat(), folder),
+        &["active_record"],
+    );
 }

@@ -175,7 +175,8 @@ fn a_notification_does_not_overtake_a_reply() {
         hears.query("listen news");
         for number in 0..20 {
             // The listener's last reply came from the process, and is not read.
-            hears.send(&[wire::query("set work_mem = '7MB'")].concat());
+            hears.send(&wire::query("set work_mem = '7MB'"));
+            hears.socket.peek(&mut [0]).expect("its beginning");
             thread::sleep(Duration::from_millis(20));
             tells.query(&format!("notify news, '{number}'"));
             thread::sleep(Duration::from_millis(20));

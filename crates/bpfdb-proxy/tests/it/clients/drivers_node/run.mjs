@@ -1,11 +1,12 @@
-// What node-postgres does with PostgreSQL, through the proxy: run.mjs PORT USER POOL_MODE.
+// What node-postgres does with PostgreSQL, through the proxy or without it: run.mjs PORT USER NAME. NAME is a
+// part of the names of tables.
 // It ends with a line "pg ok", or fails.
 
 import assert from "node:assert/strict";
 import pg from "pg";
 
-const [port, user, mode] = process.argv.slice(2);
-const name = `drivers_node_${mode}`;
+const [port, user, table] = process.argv.slice(2);
+const name = `drivers_node_${table}`;
 const ROUNDS = 30;
 const pool = new pg.Pool({ host: "127.0.0.1", port: Number(port), user, database: "postgres", max: 4 });
 

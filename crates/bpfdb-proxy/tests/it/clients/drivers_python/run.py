@@ -1,5 +1,6 @@
-"""What drivers of Python do with PostgreSQL, through the proxy: run.py PORT USER POOL_MODE.
+"""What drivers of Python do with PostgreSQL, through the proxy or without it: run.py PORT USER NAME.
 
+NAME is a part of the names of tables.
 Each client ends with a line "NAME ok". Whatever fails ends the program.
 """
 
@@ -13,14 +14,14 @@ import psycopg_pool
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-PORT, USER, MODE = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+PORT, USER, NAME = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 DSN = f"host=127.0.0.1 port={PORT} user={USER} dbname=postgres"
 WORKERS = 8
 ROUNDS = 30
 
 
 def table(name):
-    return f"drivers_{name}_{MODE}"
+    return f"drivers_{name}_{NAME}"
 
 
 def fails(state, call):
