@@ -11,6 +11,7 @@ mod limits;
 mod metrics;
 mod mirroring;
 mod passwords;
+mod pgbench;
 mod pooling;
 mod postgres;
 mod protocol;

@@ -70,7 +70,8 @@ pub(crate) fn with_other() {
     MADE.get_or_init(|| drop(shared().direct(&format!("create database {OTHER}"))));
 }
 
-fn programs() -> PathBuf {
+/// Where the programs of the newest version are.
+pub(crate) fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL of the distribution");
     let folder =
         |version: std::io::Result<fs::DirEntry>| version.ok().map(|v| v.path().join("bin"));
