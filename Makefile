@@ -77,7 +77,7 @@ applications: setup
 	command -v mvn >/dev/null || $(SUDO) apt-get install -y -qq --no-install-recommends maven default-jdk-headless
 	ruby -e 'require "active_record"; require "pg"' 2>/dev/null || \
 		$(SUDO) apt-get install -y -qq --no-install-recommends ruby ruby-activerecord ruby-pg
-	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: drivers::jdbc drivers::active_record $(ARGS)
+	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: drivers::jdbc drivers::active_record regress:: $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-proxy -p bpfdb-bench

@@ -16,6 +16,7 @@ mod pooling;
 mod postgres;
 mod protocol;
 mod proxy;
+mod regress;
 mod relay;
 mod service;
 mod session;

@@ -105,7 +105,7 @@ pub(crate) fn as_user(program: &Path) -> Command {
 }
 
 /// A folder that belongs to PostgreSQL.
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let user = user();
     let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
