@@ -1,7 +1,6 @@
 //! The proxy is to end, at once or when something is over.
 
 use super::Proxy;
-use super::console::Awaited;
 use crate::io::socket::{self, Address};
 use crate::wire::reply::state;
 
@@ -80,7 +79,7 @@ impl Proxy {
         }
         self.ends |= match self.ending {
             Ending::No => false,
-            Ending::Paused | Ending::Servers => self.is_there(&Awaited::Paused(None)),
+            Ending::Paused | Ending::Servers => self.servers.len() == 0,
             Ending::Clients => !self.has_clients(),
         };
     }

@@ -125,7 +125,7 @@ impl Proxy {
         Ok(())
     }
 
-    pub(crate) fn is_there(&self, awaited: &Awaited) -> bool {
+    fn is_there(&self, awaited: &Awaited) -> bool {
         let servers = |database: &Option<String>| {
             let pools = self.pools_of(database.as_deref());
             let is_of = move |id: &Id| pools.contains(&self.servers[*id].pool);
