@@ -8,6 +8,7 @@ mod deferred;
 mod foreign;
 mod large;
 mod load;
+mod moment;
 mod operation;
 mod read_cache;
 mod requests;
@@ -123,6 +124,16 @@ impl WatchToken {
     /// with the same value, or has expired.
     pub fn still_holds(&self, now: &Self) -> bool {
         now.changed <= self.snapshot && now.present == self.present
+    }
+
+    /// That of a key in which a read-only transaction with this snapshot ([`Session::snapshot`]) has found a
+    /// value, or none: it holds until the key is written after that.
+    pub fn of_snapshot(snapshot: u64, present: bool) -> Self {
+        Self {
+            snapshot,
+            changed: 0,
+            present,
+        }
     }
 
     /// Had the key a value?

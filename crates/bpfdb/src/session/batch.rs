@@ -13,6 +13,16 @@ pub struct Batch {
 }
 
 impl Batch {
+    pub(super) fn with_capacity(operations: usize) -> Self {
+        Self {
+            places: Vec::with_capacity(operations),
+        }
+    }
+
+    pub(super) fn push(&mut self, place: Place) {
+        self.places.push(place);
+    }
+
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -102,6 +112,19 @@ impl Session {
         }
         let found = batch.places[i].reads && status == Status::Found;
         Ok(found.then(|| self.value_of(batch.places[i])))
+    }
+
+    /// The value that operation `i` of the batch that ran last found, where it is; `None`: it found none.
+    ///
+    /// # Errors
+    /// Its Error; `FOUND_LARGE` as one.
+    pub fn value_in(&self, batch: &Batch, i: usize) -> Result<Option<&[u8]>, Status> {
+        let status = self.status(batch.places[i]);
+        if status.is_error() || status == Status::FoundLarge {
+            return Err(status);
+        }
+        let found = batch.places[i].reads && status == Status::Found;
+        Ok(found.then(|| self.value_at(batch.places[i])))
     }
 
     /// What operation `i` of the batch that ran last found, with its expiry.

@@ -338,7 +338,7 @@ impl Session {
     }
 
     /// Writes a request behind another one. If it is no read, an Error stops the batch.
-    fn put_behind(
+    pub(super) fn put_behind(
         &mut self,
         last: &mut Option<Place>,
         operation: &Operation<'_>,

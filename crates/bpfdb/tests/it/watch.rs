@@ -343,3 +343,70 @@ fn a_snapshot_compares_without_locks() {
     session.commit().expect("commit");
     assert!(!compare(&mut session, b"e", &token));
 }
+
+/// What reads of one moment have found of a key, with a token of it.
+fn at_one_moment(session: &mut Session, key: &[u8]) -> (Option<Vec<u8>>, WatchToken, u64) {
+    let reads = [Operation::GetAny(key), Operation::Watch(key)];
+    let found = session.read_at_one_moment(&reads, 1024).expect("read");
+    assert_eq!(found.len(), 2);
+    let value = session.value_in(&found, 0).expect("a GET");
+    let token = session.token_of(&found, 1).expect("a token");
+    (value.map(Vec::from), token, session.snapshot())
+}
+
+/// As what keeps values beside the engine does: a token of the snapshot that has seen a value holds until the
+/// key is written, by whatever commit.
+#[test]
+fn tokens_of_snapshots() {
+    let engine = engine();
+    let (mut reader, mut writer) = (
+        engine.session().expect("session"),
+        engine.session().expect("session"),
+    );
+    for key in KEYS {
+        for (name, write) in WRITES {
+            set(&mut writer, key);
+            let (value, _, snapshot) = at_one_moment(&mut reader, key);
+            assert_eq!(value.as_deref(), Some(&b"value"[..]), "{name}");
+            let seen = WatchToken::of_snapshot(snapshot, true);
+            let (_, now, _) = at_one_moment(&mut reader, key);
+            assert!(seen.still_holds(&now), "{name}");
+            // Locked, and not committed: a snapshot does not see it.
+            writer.begin().expect("begin");
+            set(&mut writer, key);
+            let (_, now, later) = at_one_moment(&mut reader, key);
+            assert!(seen.still_holds(&now), "{name}");
+            writer.rollback().expect("rollback");
+            assert!(later > snapshot);
+            write(&mut writer, key);
+            let (_, now, _) = at_one_moment(&mut reader, key);
+            assert!(!seen.still_holds(&now), "{name}");
+        }
+    }
+}
+
+#[test]
+fn reads_of_one_moment_are_those_for_which_there_is_room() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    session.set(b"long", &[1; 2000]).expect("set");
+    session.set(b"short", &[2; 20]).expect("set");
+    let reads = [
+        Operation::Get(b"long"),
+        Operation::Get(b"none"),
+        Operation::Get(b"short"),
+    ];
+    let found = session.read_at_one_moment(&reads, 1024).expect("read");
+    assert_eq!(session.value_in(&found, 0), Err(Status::BadRequest));
+    assert_eq!(session.value_in(&found, 1), Ok(None));
+    assert_eq!(session.value_in(&found, 2), Ok(Some(&[2; 20][..])));
+    let many = vec![Operation::Get(b"short"); 100];
+    let found = session.read_at_one_moment(&many, 32_000).expect("read");
+    assert!((1..20).contains(&found.len()), "{}", found.len());
+    for number in 0..found.len() {
+        assert_eq!(session.value_in(&found, number), Ok(Some(&[2; 20][..])));
+    }
+    // It is not in a transaction afterwards.
+    session.set(b"short", b"other").expect("set");
+    assert_eq!(session.get(b"short"), Ok(Some(b"other".to_vec())));
+}
