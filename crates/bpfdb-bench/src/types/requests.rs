@@ -76,18 +76,22 @@ const KERNEL_AHEAD: [Ask; 4] = [
 ];
 
 #[rustfmt::skip]
-const LARGE: [Ask; 11] = [
+const LARGE: [Ask; 15] = [
     ask("HSET", &["HSET large:hash field:######## fedcba9876543210"], IN_LARGE),
     ask("HGET", &["HGET large:hash field:########"], IN_LARGE),
     ask("HMGET of 3", &["HMGET large:hash field:######## field:00000001 field:00000007"], IN_LARGE),
     ask("HINCRBY", &["HINCRBY large:hash count:######## 7"], IN_LARGE),
     ask("LPUSH, RPOP", &["LPUSH large:list 0123456789abcdef", "RPOP large:list"], &[]),
     ask("LRANGE of 10", &["LRANGE large:list 0 9"], &[]),
+    ask("LRANGE of 10, middle", &["LRANGE large:list 500000 500009"], &[]),
+    ask("LINDEX", &["LINDEX large:list @"], IN_LARGE),
     ask("SADD", &["SADD large:set member:########"], IN_LARGE),
     ask("SISMEMBER", &["SISMEMBER large:set member:########"], IN_LARGE),
     ask("ZINCRBY", &["ZINCRBY large:zset @ member:########"], &[Below(1000), Element]),
     ask("ZSCORE", &["ZSCORE large:zset member:########"], IN_LARGE),
     ask("ZRANGE of 10", &["ZRANGE large:zset 0 9"], &[]),
+    ask("ZRANGE of 10, middle", &["ZRANGE large:zset 500000 500009"], &[]),
+    ask("ZRANGEBYSCORE of 10", &["ZRANGEBYSCORE large:zset @ +inf LIMIT 0 10"], &[Below(1_000_000)]),
 ];
 
 #[rustfmt::skip]
