@@ -1,8 +1,10 @@
 //! Large collections of a snapshot, whose elements are in pages ([`bpfdb_values::big`]). A copy has them as it has
 //! others: in one run.
 
+use std::rc::Rc;
+
 use bpfdb::{Entry, Keyspace, Session, Status, ValueType};
-use bpfdb_values::big::{Big, Head, PageKey, Pages};
+use bpfdb_values::big::{Big, Head, Page, PageKey, Pages};
 use bpfdb_values::run::Malformed;
 
 use crate::collection::kind_of;
@@ -53,8 +55,9 @@ struct SnapshotPages<'s>(&'s mut Session);
 impl Pages for SnapshotPages<'_> {
     type Error = Failed;
 
-    fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Failed> {
-        self.0.get(&page.stored(PREFIX)).map_err(Failed)
+    fn read(&mut self, page: PageKey) -> Result<Option<Rc<Page>>, Failed> {
+        let bytes = self.0.get(&page.stored(PREFIX)).map_err(Failed)?;
+        Ok(bytes.map(|bytes| Rc::new(Page::new(bytes))))
     }
 
     fn write(&mut self, _: PageKey, _: &[u8]) -> Result<(), Failed> {

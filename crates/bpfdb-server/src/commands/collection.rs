@@ -93,7 +93,7 @@ pub(super) fn load(
 }
 
 /// The value of a collection: a run, or the head of a large one.
-fn load_value(
+pub(super) fn load_value(
     session: &mut Session,
     key: &[u8],
     kind: ValueType,
@@ -140,7 +140,7 @@ pub(super) fn load_whole(
 }
 
 /// `None`: values of this type are no collections.
-fn kind_of(kind: ValueType) -> Option<limits::Kind> {
+pub(super) fn kind_of(kind: ValueType) -> Option<limits::Kind> {
     match kind {
         ValueType::HASH => Some(limits::Kind::Hash),
         ValueType::LIST => Some(limits::Kind::List),
@@ -178,17 +178,6 @@ pub(super) fn read<T>(
     })
 }
 
-/// Number of elements.
-pub(super) fn len(session: &mut Session, key: &[u8], kind: ValueType) -> Result<u64, Failure> {
-    let Some(found) = load_value(session, key, kind)? else {
-        return Ok(0);
-    };
-    Ok(match big::Head::parse(&found.value)? {
-        Some(head) => head.elements,
-        None => Run::parse(&found.value)?.len() as u64,
-    })
-}
-
 /// The values of some elements of a hash or a sorted set, and `Some` for each that a set has; `None`: the key is absent.
 pub(super) fn find<E: AsRef<[u8]>>(
     session: &mut Session,
@@ -196,15 +185,27 @@ pub(super) fn find<E: AsRef<[u8]>>(
     kind: ValueType,
     elements: &[E],
 ) -> Result<Option<Vec<Option<Vec<u8>>>>, Failure> {
-    read(session, key, kind, |collection| match collection {
+    read(session, key, kind, |collection| {
+        find_in(collection, elements)
+    })
+}
+
+/// The same of a collection.
+pub(super) fn find_in<E: AsRef<[u8]>>(
+    collection: Collection<'_>,
+    elements: &[E],
+) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+    match collection {
         Collection::Small(bytes) => Ok(find_in_run(&Run::parse(&bytes)?, elements)?),
         Collection::Large(mut large) => {
             let elements = elements.iter();
-            elements
+            // Pages that are missing for several are asked for at once.
+            let found: Vec<_> = elements
                 .map(|element| large.find(element.as_ref()))
-                .collect()
+                .collect();
+            found.into_iter().collect()
         }
-    })
+    }
 }
 
 /// More elements than these are looked for by an index.

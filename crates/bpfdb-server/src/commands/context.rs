@@ -161,6 +161,9 @@ pub(crate) enum Failure {
     /// A value beyond the limit, refused before the engine saw it.
     TooLong,
     Text(Vec<u8>),
+    /// The process has not kept what it reads: it is tried again when that was fetched
+    /// ([`PageCache`](crate::instance::page_cache::PageCache)).
+    NotFetched,
 }
 
 impl From<Status> for Failure {

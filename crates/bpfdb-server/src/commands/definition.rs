@@ -196,6 +196,8 @@ pub(crate) enum Batching {
     No,
     /// It reads its keys: those that it writes by `head_for_update` or `entry_for_update`.
     Reads,
+    /// It reads one key, its first, by `look_up` (`commands/look_up.rs`) and in no other way.
+    LooksUp,
     /// It writes whatever there is, if it has no more words than it must have.
     Writes,
 }

@@ -16,6 +16,7 @@
 //! many.rs         values of many keys at one moment
 //! collection.rs   hashes, lists, sets and sorted sets, read and written
 //! large/          those of many elements, in pages
+//! look_up.rs      elements of collections that are looked up, by what the process has kept of large ones
 //! scanning.rs     SCAN of keys and of collections
 //! picking.rs      elements picked at random
 //! chance.rs       random choice
@@ -58,6 +59,7 @@ mod keys;
 pub(crate) mod keyspace_events;
 pub(crate) mod large;
 mod list;
+pub(crate) mod look_up;
 mod many;
 mod many_writes;
 pub(crate) mod monitor;

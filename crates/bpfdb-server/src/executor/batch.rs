@@ -20,6 +20,10 @@
 //!  4. An entry whose values were not fetched, because they are long, ends the batch: it
 //!     would read at a later moment than those behind it, or hold the locks of those
 //!     before it while it works. It is executed alone, and so are the rest.
+//!
+//! Look-ups in collections are in batches of their own: `batch/look_ups.rs`.
+
+mod look_ups;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -71,6 +75,10 @@ impl BatchEntry {
 
     fn fetches(&self) -> bool {
         self.call.command.batching == Batching::Reads
+    }
+
+    fn looks_up(&self) -> bool {
+        self.call.command.batching == Batching::LooksUp
     }
 
     fn arguments(&self) -> &[Vec<u8>] {
@@ -156,7 +164,8 @@ impl Batch {
             reads: 0..0,
         };
         let keys = entry.keys().count();
-        let fits = self.entries.is_empty() || self.writes() == entry.writes();
+        let fits = self.entries.is_empty()
+            || self.writes() == entry.writes() && self.looks_up() == entry.looks_up();
         if keys > KEYS_MAX || !fits {
             return Err(entry.request);
         }
@@ -174,6 +183,11 @@ impl Batch {
     /// All do, or none does.
     fn writes(&self) -> bool {
         self.entries.first().is_some_and(BatchEntry::writes)
+    }
+
+    /// All do, or none does.
+    fn looks_up(&self) -> bool {
+        self.entries.first().is_some_and(BatchEntry::looks_up)
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -205,6 +219,9 @@ impl Batch {
     }
 
     fn attempt(&self, context: &mut Context<'_>, slice: TimeSlice) -> Result<Executed, Failure> {
+        if self.looks_up() {
+            return self.look_up(context, slice);
+        }
         let begun = Instant::now();
         let read = self.read_ahead(context.session).map_err(Failure::from);
         let outcome = read.and_then(|()| self.run(context, slice));
@@ -334,7 +351,7 @@ fn batchable(request: &Request) -> Option<Call> {
     let words = request.words.len();
     let kind_fits = match call.command.batching {
         Batching::No => false,
-        Batching::Reads => true,
+        Batching::Reads | Batching::LooksUp => true,
         // With options it might read.
         Batching::Writes => words == call.command.arity.unsigned_abs() as usize,
     };

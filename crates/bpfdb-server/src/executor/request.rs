@@ -130,6 +130,8 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
         // An Error fails the client's transaction, if there is one.
         Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
         Failure::TooLong => reply::error_text(Status::ValueTooLarge, false),
+        // Never: there is always another way to read it.
+        Failure::NotFetched => reply::error_text(Status::Exhausted, false),
     }
 }
 

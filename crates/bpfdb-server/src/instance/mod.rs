@@ -4,6 +4,7 @@
 pub(crate) mod databases;
 pub(crate) mod expiring;
 pub(crate) mod log;
+pub(crate) mod page_cache;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
 pub(crate) mod subscriptions;
@@ -26,6 +27,7 @@ use bpfdb_tier::Tier;
 use self::databases::Databases;
 use self::expiring::Expiring;
 use self::log::Log;
+use self::page_cache::PageCache;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
 use self::subscriptions::Subscriptions;
@@ -71,6 +73,7 @@ pub(crate) struct Instance {
     /// What the kernel does with the connections.
     pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) log: Log,
+    pub(crate) page_cache: PageCache,
     pub(crate) evictor: Evictor,
     /// Cold values, if there may be any.
     pub(crate) tier: Option<Arc<Tier>>,
@@ -159,6 +162,7 @@ impl Instance {
             databases,
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), options.loaded, bell),
+            page_cache: PageCache::default(),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,
             tier: options.tier.clone(),
             pause: Pause::default(),

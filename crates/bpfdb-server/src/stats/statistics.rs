@@ -119,6 +119,13 @@ impl Statistics {
         number.set(number.get().wrapping_add(1));
     }
 
+    /// Look-ups of keys that had values, and of others.
+    pub(crate) fn got_many(&self, found: u64, missed: u64) {
+        for (number, more) in [(&self.gets_found, found), (&self.gets_missed, missed)] {
+            number.set(number.get().wrapping_add(more));
+        }
+    }
+
     /// Subtracts GETs that the engine counted and that no client made: a batch read keys
     /// ahead and did not need them, or reads them again when its requests are executed one
     /// by one. These two numbers may wrap below zero: only their sum with the engine's

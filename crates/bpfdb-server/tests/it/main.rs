@@ -27,6 +27,7 @@ mod limits;
 mod listings;
 mod local;
 mod long_blocks;
+mod look_ups;
 mod multi;
 mod operation;
 mod pipelines;

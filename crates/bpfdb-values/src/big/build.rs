@@ -1,7 +1,8 @@
 //! A large collection that is made of a small one.
 
 use super::head::Head;
-use super::page::{self, Pages, Place};
+use super::page::{self, Pages};
+use super::place::Place;
 use super::table::{self, bucket_of};
 use super::{Big, siphash};
 use crate::limits::Kind;

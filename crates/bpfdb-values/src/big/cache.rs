@@ -1,8 +1,12 @@
 //! The pages that a command works on: each is read once, and written once if it has changed.
 
-use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
 
-use super::page::{PageKey, Pages, Place};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::page::{Page, Pages};
+use super::place::{PageKey, Place};
 use crate::run::Malformed;
 
 /// Bytes of a page's record in a log, beside those of the page: about.
@@ -18,7 +22,7 @@ pub(super) struct Cache<P> {
 #[derive(Debug)]
 struct Known {
     /// `None`: it was removed.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<Rc<Page>>,
     has_changed: bool,
     /// It was read: where pages are kept, there is such a page.
     is_kept: bool,
@@ -29,7 +33,8 @@ impl<P: Pages> Cache<P> {
         Self {
             identity,
             pages,
-            known: FxHashMap::default(),
+            // As many as a look-up reads.
+            known: FxHashMap::with_capacity_and_hasher(7, FxBuildHasher),
         }
     }
 
@@ -42,22 +47,35 @@ impl<P: Pages> Cache<P> {
 
     /// The bytes of a page that there is.
     pub(super) fn page(&mut self, place: Place) -> Result<&[u8], P::Error> {
-        if !self.known.contains_key(&place) {
-            let bytes = self.pages.read(self.key(place))?;
-            let known = Known {
-                is_kept: bytes.is_some(),
-                bytes,
-                has_changed: false,
-            };
-            self.known.insert(place, known);
-        }
-        let known = self.known.get(&place);
-        let bytes = known.and_then(|known| known.bytes.as_deref());
-        Ok(bytes.ok_or(MISSING)?)
+        Ok(self.shared(place)?)
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared(&mut self, place: Place) -> Result<&Rc<Page>, P::Error> {
+        let key = self.key(place);
+        let known = match self.known.entry(place) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let bytes = self.pages.read(key)?;
+                unknown.insert(Known {
+                    is_kept: bytes.is_some(),
+                    bytes,
+                    has_changed: false,
+                })
+            }
+        };
+        Ok(known.bytes.as_ref().ok_or(MISSING)?)
+    }
+
+    /// These pages will be read next, probably.
+    pub(super) fn announce(&mut self, places: impl Iterator<Item = Place>) {
+        let unknown = places.filter(|place| !self.known.contains_key(place));
+        let keys: Vec<PageKey> = unknown.map(|place| self.key(place)).collect();
+        self.pages.announce(&keys);
     }
 
     /// The same for one that is looked at once: it is not kept.
-    pub(super) fn passing(&mut self, place: Place) -> Result<Vec<u8>, P::Error> {
+    pub(super) fn passing(&mut self, place: Place) -> Result<Rc<Page>, P::Error> {
         let bytes = match self.known.get(&place) {
             Some(known) => known.bytes.clone(),
             None => self.pages.read(self.key(place))?,
@@ -73,20 +91,20 @@ impl<P: Pages> Cache<P> {
     pub(super) fn changed_bytes(&self) -> usize {
         let changed = self.known.values().filter(|known| known.has_changed);
         changed
-            .map(|known| RECORD + known.bytes.as_ref().map_or(0, Vec::len))
+            .map(|known| RECORD + known.bytes.as_ref().map_or(0, |bytes| bytes.len()))
             .sum()
     }
 
     /// Gives a page these bytes. One that was not read is new.
     pub(super) fn put(&mut self, place: Place, bytes: Vec<u8>) {
-        self.change(place, Some(bytes));
+        self.change(place, Some(Rc::new(Page::new(bytes))));
     }
 
     pub(super) fn remove(&mut self, place: Place) {
         self.change(place, None);
     }
 
-    fn change(&mut self, place: Place, bytes: Option<Vec<u8>>) {
+    fn change(&mut self, place: Place, bytes: Option<Rc<Page>>) {
         let before = self.known.get(&place);
         let known = Known {
             bytes,
@@ -97,7 +115,7 @@ impl<P: Pages> Cache<P> {
     }
 
     pub(super) fn finish(mut self) -> Result<(), P::Error> {
-        let mut changed: Vec<(Place, Option<Vec<u8>>)> = (self.known.drain())
+        let mut changed: Vec<(Place, Option<Rc<Page>>)> = (self.known.drain())
             .filter(|(_, known)| known.has_changed && (known.is_kept || known.bytes.is_some()))
             .map(|(place, known)| (place, known.bytes))
             .collect();

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Big;
+use super::children::Aim;
 use super::page::Pages;
-use super::tree::Aim;
 use crate::list::End;
 use crate::run::Malformed;
 

@@ -25,10 +25,12 @@
 
 mod build;
 mod cache;
+mod children;
 pub mod head;
 mod list;
 mod order;
 pub mod page;
+mod place;
 pub mod remains;
 mod siphash;
 mod sorted_set;
@@ -42,7 +44,8 @@ mod tests;
 pub use build::build;
 use cache::Cache;
 pub use head::Head;
-pub use page::{PageKey, Pages, Place};
+pub use page::{Page, Pages};
+pub use place::{PageKey, Place};
 
 use crate::integer;
 use crate::limits::{Kind, is_beyond};

@@ -1,8 +1,13 @@
-//! Pages: where they are, and how large they become.
+//! Pages: their bytes, how many these become, and where they are kept.
 
+use std::cell::OnceCell;
 use std::fmt::Debug;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
 
-use crate::run::Malformed;
+use super::children::Index;
+use super::place::PageKey;
+use crate::run::{Malformed, Run};
 
 /// Bytes of a page beyond which it is split. Pages of tests are small, so that their trees are high.
 pub(super) const MAX: usize = if cfg!(test) { 256 } else { 4096 };
@@ -11,87 +16,61 @@ pub(super) const TARGET: usize = MAX / 2;
 /// Bytes below which a page is joined with one beside it, if both fit into one.
 pub(super) const MIN: usize = MAX / 4;
 
-/// Bits of the number of a page; the others say what it is.
-const NUMBER_BITS: u32 = 56;
+/// The bytes of a page.
+#[derive(Debug)]
+pub struct Page {
+    /// It may have other pages, too: those that were read with this one.
+    block: Rc<Vec<u8>>,
+    place: Range<usize>,
+    /// Of an inner page that is kept.
+    index: Option<OnceCell<Option<Index>>>,
+}
 
-/// Where a page is in its collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(u64);
-
-impl Place {
-    /// Names the key of the head.
-    pub const ANCHOR: Self = Self::of(0, 0);
-    /// The root of the tree.
-    pub const ROOT: Self = Self::of(2, 0);
-
-    const fn of(what: u8, number: u64) -> Self {
-        Self((what as u64) << NUMBER_BITS | number)
+impl Page {
+    /// One that is read for one command.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            place: 0..bytes.len(),
+            block: Rc::new(bytes),
+            index: None,
+        }
     }
 
-    /// A bucket of the table.
-    pub const fn bucket(number: u64) -> Self {
-        Self::of(1, number)
+    /// One that many commands will look at: so it is worth while to find out where its children are. It is a part of
+    /// a block of bytes, all of which stay as long as it does.
+    ///
+    /// # Panics
+    /// The block has no such part.
+    pub fn kept(block: Rc<Vec<u8>>, place: Range<usize>) -> Self {
+        assert!(
+            place.start <= place.end && place.end <= block.len(),
+            "a part of the block"
+        );
+        Self {
+            block,
+            place,
+            index: Some(OnceCell::new()),
+        }
     }
 
-    pub(super) const fn leaf(number: u64) -> Self {
-        Self::of(3, number)
+    /// The same page by itself: no other bytes stay with it.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self::kept(Rc::new(self.to_vec()), 0..self.len())
     }
 
-    pub(super) const fn inner(number: u64) -> Self {
-        Self::of(4, number)
-    }
-
-    pub(super) const fn is_leaf(self) -> bool {
-        self.0 >> NUMBER_BITS == 3
-    }
-
-    pub(super) fn code(self) -> u64 {
-        self.0
-    }
-
-    pub(super) fn from_code(code: u64) -> Self {
-        Self(code)
+    /// Of an inner page, whose run this is; `None`: it is not worth while, or the page is damaged.
+    pub(super) fn index(&self, run: &Run<'_>) -> Option<&Index> {
+        let index = self.index.as_ref()?;
+        index.get_or_init(|| Index::of(run).ok()).as_ref()
     }
 }
 
-/// The key of a page among all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageKey {
-    /// The collection's.
-    pub identity: u64,
-    pub place: Place,
-}
+impl Deref for Page {
+    type Target = [u8];
 
-impl PageKey {
-    /// Its bytes: as many as the engine keeps beside a record's lock.
-    pub fn to_bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.identity.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.place.0.to_be_bytes());
-        bytes
-    }
-
-    /// The key of its record, in the keyspace that has this prefix.
-    pub fn stored(self, prefix: [u8; 8]) -> [u8; 24] {
-        let mut key = [0; 24];
-        key[..8].copy_from_slice(&prefix);
-        key[8..].copy_from_slice(&self.to_bytes());
-        key
-    }
-
-    /// The page whose record has this key; `None`: no page has.
-    pub fn from_stored(prefix: [u8; 8], key: &[u8]) -> Option<Self> {
-        Self::from_bytes(key.strip_prefix(&prefix)?)
-    }
-
-    /// The page with these bytes; `None`: they are none of a page.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes: [u8; 16] = bytes.try_into().ok()?;
-        let all = u128::from_be_bytes(bytes);
-        Some(Self {
-            identity: (all >> 64) as u64,
-            place: Place(all as u64),
-        })
+    fn deref(&self) -> &[u8] {
+        &self.block[self.place.clone()]
     }
 }
 
@@ -100,31 +79,13 @@ pub trait Pages: Debug {
     type Error: From<Malformed>;
 
     /// The bytes of a page; `None`: there is none.
-    fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Self::Error>;
+    fn read(&mut self, page: PageKey) -> Result<Option<Rc<Page>>, Self::Error>;
+
+    /// These pages will be read next, probably: they may be fetched together.
+    fn announce(&mut self, _: &[PageKey]) {}
 
     fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Removes a page, if there is one.
     fn remove(&mut self, page: PageKey) -> Result<(), Self::Error>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_as_documented() {
-        let page = PageKey {
-            identity: 0x0102_0304_0506_0708,
-            place: Place::bucket(9),
-        };
-        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0, 0, 0, 0, 9];
-        assert_eq!(page.to_bytes(), bytes);
-        assert_eq!(PageKey::from_bytes(&bytes), Some(page));
-        assert_eq!(PageKey::from_bytes(&bytes[1..]), None);
-        let stored = page.stored(*b"a prefix");
-        assert_eq!(stored[..], [&b"a prefix"[..], &bytes].concat());
-        assert_eq!(PageKey::from_stored(*b"a prefix", &stored), Some(page));
-        assert_eq!(PageKey::from_stored(*b"another!", &stored), None);
-    }
 }

@@ -1,8 +1,10 @@
 //! Remains of a collection whose head is gone: pages are removed a few at a time, in an order in which
 //! the rest is found again (invariant 4 of [`crate::big`]).
 
-use super::page::{PageKey, Pages, Place};
-use super::tree::{HEIGHT_MAX, TOO_HIGH, children};
+use super::children::children;
+use super::page::Pages;
+use super::place::{PageKey, Place};
+use super::tree::{HEIGHT_MAX, TOO_HIGH};
 use crate::run::{History, Run, write};
 
 /// Removes up to about `most` pages of a collection, but not its anchor: are all gone?

@@ -3,9 +3,9 @@
 use std::ops::{Bound, Range};
 
 use super::Big;
+use super::children::Aim;
 use super::order::{order, order_of, sortable_of};
 use super::page::Pages;
-use super::tree::Aim;
 use crate::places;
 use crate::run::{self, Malformed, Run};
 use crate::sorted_set::{LexEnd, LexRange, Members, ScoreRange, Selection, SortedSet, part};
@@ -99,17 +99,20 @@ impl<P: Pages> Big<P> {
     fn of_scores(&mut self, scores: &ScoreRange) -> Result<Range<u64>, P::Error> {
         let behind = |sortable: u64| order(sortable.saturating_add(1), &[]);
         let from = match scores.min {
-            Bound::Included(min) => order(run::sortable(min), &[]),
-            Bound::Excluded(min) => behind(run::sortable(min)),
-            Bound::Unbounded => Vec::new(),
+            Bound::Unbounded | Bound::Included(f64::NEG_INFINITY) => None,
+            Bound::Included(min) => Some(order(run::sortable(min), &[])),
+            Bound::Excluded(min) => Some(behind(run::sortable(min))),
         };
         let to = match scores.max {
-            Bound::Included(max) => behind(run::sortable(max)),
-            Bound::Excluded(max) => order(run::sortable(max), &[]),
-            Bound::Unbounded => order(u64::MAX, &[]),
+            Bound::Unbounded | Bound::Included(f64::INFINITY) => None,
+            Bound::Included(max) => Some(behind(run::sortable(max))),
+            Bound::Excluded(max) => Some(order(run::sortable(max), &[])),
         };
-        let (start, end) = (self.before(&from)?, self.before(&to)?);
-        Ok(start..end.max(start))
+        // Pages that are missing for both ends are asked for at once.
+        let start = from.map_or(Ok(0), |from| self.before(&from));
+        let end = to.map_or(Ok(self.head.elements), |to| self.before(&to));
+        let start = start?;
+        Ok(start..end?.max(start))
     }
 
     /// `None`: scores differ. Then members are not in the order of their bytes.

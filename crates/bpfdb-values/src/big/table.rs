@@ -13,7 +13,8 @@
 
 use std::ops::Range;
 
-use super::page::{Pages, Place, TARGET};
+use super::page::{Pages, TARGET};
+use super::place::Place;
 use super::{Big, siphash};
 use crate::run::{self, HEADER, History, Malformed, NARROW_ENTRY, Run};
 

@@ -17,51 +17,22 @@
 //! where it is. It is never divided: its children move into pages of their own.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::Big;
+use super::children::{Aim, BAD_CHILD, Child, children};
 use super::order::order_of;
-use super::page::{self, Pages, Place};
+use super::page::{self, Page, Pages};
+use super::place::Place;
 use super::table::EMPTY;
 use crate::edit::Writer;
 use crate::limits::Kind;
 use crate::run::{self, HEADER, History, Malformed, NARROW_ENTRY, Run, WIDE_ENTRY};
 
-/// A child of an inner page.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Child<'a> {
-    pub(super) separator: &'a [u8],
-    pub(super) place: Place,
-    pub(super) count: u64,
-}
-
-impl<'a> Child<'a> {
-    fn of((separator, value): (&'a [u8], &'a [u8])) -> Result<Self, Malformed> {
-        let words: &[u8; 16] = value.try_into().map_err(|_| BAD_CHILD)?;
-        let all = u128::from_le_bytes(*words);
-        Ok(Self {
-            separator,
-            place: Place::from_code(all as u64),
-            count: (all >> 64) as u64,
-        })
-    }
-
-    fn value(place: Place, count: u64) -> [u8; 16] {
-        (u128::from(count) << 64 | u128::from(place.code())).to_le_bytes()
-    }
-}
-
 /// Pages above a leaf, at most: each but the root has two children, or the tree would be lower.
 pub(super) const HEIGHT_MAX: usize = 64;
 
-const BAD_CHILD: Malformed = Malformed("a child of an inner page");
 pub(super) const TOO_HIGH: Malformed = Malformed("a tree that is higher than any can be");
-
-/// The children of an inner page.
-pub(super) fn children<'a>(
-    run: &Run<'a>,
-) -> impl Iterator<Item = Result<Child<'a>, Malformed>> + use<'a> {
-    run.iter().map(|entry| Child::of(entry?))
-}
 
 /// Elements below a page.
 fn elements_of(place: Place, run: &Run<'_>) -> Result<u64, Malformed> {
@@ -125,45 +96,14 @@ struct Part {
     bytes: Vec<u8>,
 }
 
-/// What a child is looked for by.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Aim<'a> {
-    /// The element with this number; its place behind the last is in the last leaf.
-    Number(u64),
-    /// The element with this order, or the first behind it if there is none.
-    Order(&'a [u8]),
-}
-
-impl Aim<'_> {
-    /// The child to go on with, its number, and how many elements are before it; `None`: there is no child.
-    fn choose<'a>(
-        self,
-        run: &Run<'a>,
-        before: u64,
-    ) -> Result<Option<(usize, Child<'a>, u64)>, Malformed> {
-        let (mut chosen, mut sum) = (None, before);
-        for (number, child) in children(run).enumerate() {
-            let child = child?;
-            match self {
-                Self::Order(order) if number > 0 && child.separator > order => break,
-                Self::Number(wanted) if number > 0 && sum > wanted => break,
-                _ => {}
-            }
-            // A list's leaf begins with the element of its number.
-            chosen = Some((number, child, sum));
-            sum += child.count;
-        }
-        Ok(chosen)
-    }
-}
-
 impl<P: Pages> Big<P> {
     /// The way to a leaf; `None`: the tree is empty.
     pub(super) fn path(&mut self, aim: Aim<'_>) -> Result<Option<Path>, P::Error> {
         let (mut page, mut before, mut steps) = (Place::ROOT, 0, Vec::new());
         loop {
-            let run = Run::parse(self.cache.page(page)?)?;
-            let Some((number, child, sum)) = aim.choose(&run, before)? else {
+            let bytes = self.cache.shared(page)?;
+            let run = Run::parse(bytes)?;
+            let Some((number, child, sum)) = aim.choose(&run, bytes.index(&run), before)? else {
                 return Ok(None);
             };
             if steps.len() == HEIGHT_MAX {
@@ -438,16 +378,40 @@ impl<P: Pages> Big<P> {
             let Some(path) = self.path(Aim::Number(next))? else {
                 break;
             };
-            let bytes = self.cache.page(path.leaf)?;
-            let len = Run::parse(bytes)?.len();
+            self.announce_leaves(&path, numbers.end)?;
+            let bytes = Rc::clone(self.cache.shared(path.leaf)?);
+            let len = Run::parse(&bytes)?.len();
             let places = places_in(&path, len, next..numbers.end);
             if places.is_empty() {
                 return Err(BAD_CHILD.into());
             }
             next += places.len() as u64;
-            gathered.push(bytes.to_vec(), places);
+            gathered.push(bytes, places);
         }
         Ok(gathered.finish(self.head.history)?)
+    }
+
+    /// The leaves from this one on will be read up to the element with the number `end`: those with the same
+    /// parent, if there are several.
+    fn announce_leaves(&mut self, path: &Path, end: u64) -> Result<(), P::Error> {
+        let Some(&Step { page, child }) = path.steps.last() else {
+            return Ok(());
+        };
+        let bytes = Rc::clone(self.cache.shared(page)?);
+        let parent = Run::parse(&bytes)?;
+        let (mut before, mut leaves) = (path.before, Vec::new());
+        for leaf in from(&bytes, &parent, child) {
+            if before >= end {
+                break;
+            }
+            let leaf = leaf?;
+            leaves.push(leaf.place);
+            before += leaf.count;
+        }
+        if leaves.len() > 1 {
+            self.cache.announce(leaves.into_iter());
+        }
+        Ok(())
     }
 
     /// Removes the elements with these numbers, which there are, from the tree.
@@ -473,6 +437,22 @@ impl<P: Pages> Big<P> {
 fn places_in(path: &Path, len: usize, numbers: Range<u64>) -> Range<usize> {
     let place = |number: u64| (number - path.before).min(len as u64) as usize;
     place(numbers.start)..place(numbers.end)
+}
+
+/// The children of a page from this one on.
+fn from<'a>(
+    page: &Page,
+    run: &Run<'a>,
+    child: usize,
+) -> impl Iterator<Item = Result<Child<'a>, Malformed>> + use<'a> {
+    let (known, unknown) = match page.index(run) {
+        Some(index) => (Some(index.from(child, run)), None),
+        None => (None, Some(children(run).skip(child))),
+    };
+    known
+        .into_iter()
+        .flatten()
+        .chain(unknown.into_iter().flatten())
 }
 
 type Pair<'a> = (&'a [u8], &'a [u8]);
@@ -563,12 +543,12 @@ fn cuts(entries: &[Pair<'_>], growth: Growth, least: usize, max: usize) -> Vec<u
 /// Parts of pages that become one run.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    parts: Vec<(Vec<u8>, Range<usize>)>,
+    parts: Vec<(Rc<Page>, Range<usize>)>,
     elements: u64,
 }
 
 impl Gathered {
-    pub(super) fn push(&mut self, page: Vec<u8>, places: Range<usize>) {
+    pub(super) fn push(&mut self, page: Rc<Page>, places: Range<usize>) {
         self.elements += places.len() as u64;
         self.parts.push((page, places));
     }

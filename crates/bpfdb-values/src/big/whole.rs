@@ -1,8 +1,12 @@
 //! A large collection as a small one: all elements in one run.
 
+use std::rc::Rc;
+
 use super::Big;
-use super::page::{Pages, Place};
-use super::tree::{Gathered, HEIGHT_MAX, TOO_HIGH, children};
+use super::children::children;
+use super::page::{Page, Pages};
+use super::place::Place;
+use super::tree::{Gathered, HEIGHT_MAX, TOO_HIGH};
 use crate::limits::Kind;
 use crate::run::{HEADER, Malformed, NARROW_ENTRY, NARROW_MAX, Run, WIDE_ENTRY};
 use crate::set::Set;
@@ -64,7 +68,7 @@ impl<P: Pages> Big<P> {
     }
 
     /// Adds the elements of a bucket, or of a leaf, which has one.
-    fn add(&mut self, page: Vec<u8>, gathered: &mut Gathered) -> Result<(), P::Error> {
+    fn add(&mut self, page: Rc<Page>, gathered: &mut Gathered) -> Result<(), P::Error> {
         let len = Run::parse(&page)?.len();
         let has_leaves = matches!(self.kind, Kind::List | Kind::SortedSet);
         if len == 0 && has_leaves && self.head.elements > 0 {

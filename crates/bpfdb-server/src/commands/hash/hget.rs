@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::find;
+use super::super::look_up::find;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -16,17 +16,13 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Hash],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let found = find(
-        context.session,
-        &arguments[0],
-        ValueType::HASH,
-        &arguments[1..],
-    )?;
+    let found = find(context, &arguments[0], ValueType::HASH, &arguments[1..])?;
     let value = found.and_then(|mut found| found.pop().flatten());
     context.replies.bulk_or_null(value.as_deref());
     Ok(())

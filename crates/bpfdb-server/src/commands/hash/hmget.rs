@@ -2,7 +2,8 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::{check_reply, find};
+use super::super::collection::check_reply;
+use super::super::look_up::find;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -17,13 +18,14 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Hash],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
     differences: "The reply has at most 640 MiB.",
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, fields) = (&arguments[0], &arguments[1..]);
-    let found = find(context.session, key, ValueType::HASH, fields)?;
+    let found = find(context, key, ValueType::HASH, fields)?;
     let replies = &mut *context.replies;
     let start = replies.len();
     replies.array(fields.len());

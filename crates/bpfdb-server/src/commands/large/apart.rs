@@ -1,9 +1,10 @@
 //! Pages that are written in transactions of their own, before there is a head.
 
 use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
 
 use bpfdb::{Session, Status};
-use bpfdb_values::big::{PageKey, Pages};
+use bpfdb_values::big::{Page, PageKey, Pages};
 
 use super::super::Failure;
 use super::pages::{anchor, stored_key};
@@ -94,9 +95,12 @@ impl PagesApart {
 impl Pages for &mut PagesApart {
     type Error = Failure;
 
-    fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Failure> {
+    fn read(&mut self, page: PageKey) -> Result<Option<Rc<Page>>, Failure> {
         self.flush()?;
-        Ok(self.session.get(&stored_key(page))?)
+        Ok(self
+            .session
+            .get(&stored_key(page))?
+            .map(|bytes| Rc::new(Page::new(bytes))))
     }
 
     fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Failure> {

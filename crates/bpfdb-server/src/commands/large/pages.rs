@@ -1,9 +1,12 @@
 //! Pages as records of the engine.
 
-use bpfdb::{Keyspace, Session};
-use bpfdb_values::big::{PageKey, Pages, Place};
+use std::rc::Rc;
+
+use bpfdb::{Keyspace, Session, Status};
+use bpfdb_values::big::{Page, PageKey, Pages, Place};
 
 use super::super::Failure;
+use crate::instance::page_cache::PageCache;
 
 /// What stored keys of pages begin with.
 pub(super) const PREFIX: [u8; 8] = Keyspace::PAGES.prefix();
@@ -29,36 +32,67 @@ pub(in super::super) enum Access {
     Exclusive,
 }
 
-/// The pages that a transaction sees.
+/// The pages of a collection, as commands see them.
 #[derive(Debug)]
-pub(in super::super) struct SessionPages<'s> {
-    session: &'s mut Session,
-    access: Access,
+pub(in super::super) struct SessionPages<'s>(Source<'s>);
+
+#[derive(Debug)]
+enum Source<'s> {
+    /// Those that the open transaction sees.
+    Session(&'s mut Session, Access),
+    /// Those that the process has kept, of this version. What it has not ends the command with
+    /// [`Failure::NotFetched`].
+    Cache(&'s mut PageCache, u64),
 }
 
 impl<'s> SessionPages<'s> {
     pub(in super::super) fn new(session: &'s mut Session, access: Access) -> Self {
-        Self { session, access }
+        Self(Source::Session(session, access))
+    }
+
+    pub(in super::super) fn kept(cache: &'s mut PageCache, version: u64) -> Self {
+        Self(Source::Cache(cache, version))
+    }
+
+    /// For a write: what is kept is only read.
+    fn session(&mut self) -> Result<&mut Session, Failure> {
+        match &mut self.0 {
+            Source::Session(session, _) => Ok(session),
+            Source::Cache(..) => Err(Status::ReadOnly.into()),
+        }
     }
 }
 
 impl Pages for SessionPages<'_> {
     type Error = Failure;
 
-    fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Failure> {
+    fn read(&mut self, page: PageKey) -> Result<Option<Rc<Page>>, Failure> {
         let key = stored_key(page);
-        Ok(match self.access {
-            Access::Shared => self.session.get(&key)?,
-            Access::Exclusive => self.session.get_for_update(&key)?,
-        })
+        let bytes = match &mut self.0 {
+            Source::Session(session, Access::Shared) => session.get(&key)?,
+            Source::Session(session, Access::Exclusive) => session.get_for_update(&key)?,
+            Source::Cache(cache, version) => {
+                let kept = cache.page(page, *version);
+                return kept.map(Some).ok_or(Failure::NotFetched);
+            }
+        };
+        Ok(bytes.map(|bytes| Rc::new(Page::new(bytes))))
+    }
+
+    fn announce(&mut self, pages: &[PageKey]) {
+        if let Source::Cache(cache, version) = &mut self.0 {
+            for &page in pages {
+                cache.announce(page, *version);
+            }
+        }
     }
 
     fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Failure> {
-        Ok(self.session.set(&stored_key(page), bytes)?)
+        Ok(self.session()?.set(&stored_key(page), bytes)?)
     }
 
     fn remove(&mut self, page: PageKey) -> Result<(), Failure> {
-        self.session.delete(&stored_key(page))?;
+        self.session()?.delete(&stored_key(page))?;
         Ok(())
     }
 }

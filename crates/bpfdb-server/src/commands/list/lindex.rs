@@ -5,7 +5,8 @@ use bpfdb_values::list::List;
 use bpfdb_values::places::place;
 
 use super::super::arguments::number;
-use super::super::collection::{Collection, read};
+use super::super::collection::Collection;
+use super::super::look_up::look_up;
 use super::super::prelude::*;
 use super::large_len;
 
@@ -20,13 +21,14 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::List],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, index) = (&arguments[0], &arguments[1]);
-    let element = read(context.session, key, ValueType::LIST, |list| match list {
+    let element = look_up(context, key, ValueType::LIST, |list| match list {
         Collection::Small(bytes) => Ok(List::parse(&bytes)?
             .get(number(index)?)?
             .map(<[u8]>::to_vec)),

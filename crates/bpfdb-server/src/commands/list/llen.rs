@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::len;
+use super::super::look_up::len;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -16,12 +16,13 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::List],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let len = len(context.session, &arguments[0], ValueType::LIST)?;
+    let len = len(context, &arguments[0], ValueType::LIST)?;
     context.replies.integer(len as i64);
     Ok(())
 }

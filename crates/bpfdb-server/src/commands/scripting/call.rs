@@ -557,7 +557,7 @@ impl ScriptCall {
                 let text = refusal.unwrap_or_else(|| replies::error_text(told, false));
                 Err(Failure::Text(text))
             }
-            Failure::TooLong | Failure::Text(_) => Err(failure),
+            Failure::TooLong | Failure::Text(_) | Failure::NotFetched => Err(failure),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::find;
+use super::super::look_up::find;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -16,13 +16,14 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Set],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, members) = (&arguments[0], &arguments[1..]);
-    let found = find(context.session, key, ValueType::SET, members)?;
+    let found = find(context, key, ValueType::SET, members)?;
     context.replies.array(members.len());
     for found in found.unwrap_or_else(|| vec![None; members.len()]) {
         context.replies.integer(found.is_some().into());

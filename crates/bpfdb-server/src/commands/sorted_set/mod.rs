@@ -64,8 +64,10 @@ use bpfdb::{Session, ValueType};
 use bpfdb_values::sorted_set::score_of;
 
 use super::Failure;
-use super::collection::{find, put};
+use super::collection::put;
+use super::context::Context;
 use super::definition::Command;
+use super::look_up::find;
 
 pub(super) static COMMANDS: &[&Command] = &[
     &bzmpop::COMMAND,
@@ -112,11 +114,11 @@ fn store(session: &mut Session, key: &[u8], bytes: Option<&[u8]>) -> Result<(), 
 
 /// The scores of members; of a key that is absent there are none.
 fn find_scores(
-    session: &mut Session,
+    context: &mut Context<'_>,
     key: &[u8],
     members: &[Vec<u8>],
 ) -> Result<Vec<Option<f64>>, Failure> {
-    let found = find(session, key, ValueType::SORTED_SET, members)?;
+    let found = find(context, key, ValueType::SORTED_SET, members)?;
     let Some(found) = found else {
         return Ok(vec![None; members.len()]);
     };

@@ -9,6 +9,7 @@ use bpfdb_values::sorted_set::{Selection, SortedSet, write};
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::collection::{Collection, read};
+use super::super::look_up::look_up;
 use super::super::prelude::*;
 use super::scores::{By, Form};
 use super::store;
@@ -107,12 +108,9 @@ pub(super) fn reply_range(
 ) -> Outcome {
     let options = Options::parse(&arguments[3..], named, false)?;
     let selection = options.selection(&arguments[1], &arguments[2])?;
-    let found = read(
-        context.session,
-        &arguments[0],
-        ValueType::SORTED_SET,
-        |set| selected(set, &selection),
-    )?;
+    let found = look_up(context, &arguments[0], ValueType::SORTED_SET, |set| {
+        selected(set, &selection)
+    })?;
     let replies = &mut *context.replies;
     let Some((bytes, places)) = found else {
         replies.array(0);

@@ -15,12 +15,13 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let scores = find_scores(context.session, &arguments[0], &arguments[1..])?;
+    let scores = find_scores(context, &arguments[0], &arguments[1..])?;
     context.replies.array(scores.len());
     for score in scores {
         match score {

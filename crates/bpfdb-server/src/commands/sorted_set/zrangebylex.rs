@@ -20,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    batching: Batching::LooksUp,
     run,
     ..Command::BASE
 };

@@ -332,7 +332,7 @@ impl Block {
                 Ok(Progress::More)
             }
             Failure::Engine(status) => Err(rolled_back(context, status)),
-            Failure::TooLong | Failure::Text(_) => Err(failure),
+            Failure::TooLong | Failure::Text(_) | Failure::NotFetched => Err(failure),
         }
     }
 }
