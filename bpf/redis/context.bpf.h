@@ -46,6 +46,7 @@ struct context {
 		struct { /* collections */
 			struct packed_entry entry; /* found, or to be written */
 			u64 expires; /* when the collection does, which stays */
+			u32 count; /* elements of the collection that was found */
 			u32 elements; /* added or taken, so far */
 			u32 length; /* elements of the list that results */
 			u32 moved; /* a member was taken out, to be put in elsewhere */

@@ -8,11 +8,16 @@
 #include "counter.bpf.h"
 #include "read.bpf.h"
 
-/* GET of a collection: FOUND, NOT_FOUND, or an Error. */
-static __always_inline enum bpfdb_status collection_get(struct bpfdb_session *s, u32 type)
+/* GET of a collection: FOUND, NOT_FOUND, or an Error; how many elements it has is in c->count, which
+ * the caller believes only if the value is still valid. A subprogram: in the loops of readers the
+ * verifier (6.12) would walk what follows once for each way through it. */
+__noinline enum bpfdb_status collection_get(struct context *c NONNULL,
+					    struct bpfdb_session *s NONNULL, u32 type)
 {
 	enum bpfdb_status status = packed_check(s, OF_ANY_TYPE(s, bpfdb_get(s)), type);
+	const struct packed *run = status == BPFDB_FOUND ? packed_header(s) : NULL;
 
+	c->count = run ? LOAD(run->count) : 0;
 	/* Nor is there a slot that could be given up while the reply is written. */
 	if (status == BPFDB_NOT_FOUND)
 		s->view_cell = 0;
@@ -101,18 +106,11 @@ static __always_inline enum bpfdb_status collection_set(struct context *c, struc
 static __always_inline enum result count_reply(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s, enum bpfdb_status status)
 {
-	const struct packed *run;
-	u32 count;
-
-	if (status == BPFDB_NOT_FOUND)
-		return harmless(reply_header(m, c, ':', 0));
-	if (status != BPFDB_FOUND)
+	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	run = packed_header(s);
-	count = run ? LOAD(run->count) : 0;
 	if (!bpfdb_still_valid(s))
 		return AGAIN;
-	return harmless(reply_header(m, c, ':', count));
+	return harmless(reply_header(m, c, ':', c->count));
 }
 
 /* HLEN, LLEN, SCARD, ZCARD. */
@@ -123,13 +121,16 @@ __noinline enum result command_elements(struct sk_msg_md *m, struct context *c N
 
 	if (result != DONE)
 		return result;
-	return WHILE_SPOILED(s, count_reply(m, c, s, collection_get(s, type)));
+	return WHILE_SPOILED(s, count_reply(m, c, s, collection_get(c, s, type)));
 }
 
 /* ---- Replies of several entries ------------------------------------------ */
 
 /* What is replied of each entry. */
 enum entry_part { ENTRY_KEY = 1, ENTRY_VALUE = 2, ENTRY_WHOLE = 3 };
+
+/* The same with the marker of the reply: a subprogram has five arguments at most. */
+#define MARKER_PART(marker, part) ((marker) | (u32)(part) << 8)
 
 /* The entry at c->entry.at, which then is the next one's place. A subprogram: the verifier walks it once,
  * and not in the loop. */
@@ -178,22 +179,19 @@ __noinline enum result entries_write(struct sk_msg_md *m, struct context *c NONN
 	return result;
 }
 
-/* The reply that GET of a collection, which came to `status`, has: `count` entries from entry `first` on,
- * behind this marker. */
-static __always_inline enum result entries_reply(struct sk_msg_md *m, struct context *c,
-						 struct bpfdb_session *s, enum bpfdb_status status,
-						 u8 marker, u32 first, u32 count, u32 part)
+/* The reply with entries of the collection that GET has found: which, as for entries_write(), behind
+ * this marker. A subprogram, as above. */
+__noinline enum result entries_reply(struct sk_msg_md *m, struct context *c NONNULL,
+				     struct bpfdb_session *s NONNULL, u64 first_count,
+				     u32 marker_part)
 {
-	u32 out = c->out;
+	u32 out = c->out, count = first_count, marker = marker_part & 0xff, part = marker_part >> 8;
 	/* In RESP2 a map is an array of keys and values. */
 	u32 number = part == ENTRY_WHOLE && marker == '*' ? 2 * count : count;
-	enum result result;
+	enum result result = reply_header(m, c, marker, number);
 
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	result = reply_header(m, c, marker, number);
 	if (result == DONE && count)
-		result = entries_write(m, c, s, (u64)first << 32 | count, part);
+		result = entries_write(m, c, s, first_count, part);
 	if (!bpfdb_still_valid(s))
 		result = AGAIN;
 	if (result != DONE)
@@ -202,12 +200,13 @@ static __always_inline enum result entries_reply(struct sk_msg_md *m, struct con
 }
 
 static __always_inline enum result all_once(struct sk_msg_md *m, struct context *c,
-					    struct bpfdb_session *s, u32 type, u8 marker, u32 part)
+					    struct bpfdb_session *s, u32 type, u32 marker_part)
 {
-	enum bpfdb_status status = collection_get(s, type);
-	const struct packed *run = status == BPFDB_FOUND ? packed_header(s) : NULL;
+	enum bpfdb_status status = collection_get(c, s, type);
 
-	return entries_reply(m, c, s, status, marker, 0, run ? LOAD(run->count) : 0, part);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return entries_reply(m, c, s, c->count, marker_part);
 }
 
 /* HGETALL, HKEYS, HVALS, SMEMBERS. `marker`: of the reply in RESP3. */
@@ -220,7 +219,8 @@ __noinline enum result command_all(struct sk_msg_md *m, struct context *c NONNUL
 	if (result != DONE)
 		return result;
 	room_until(c, c->request);
-	return WHILE_SPOILED(s, all_once(m, c, s, type, c->own.resp3 ? marker : '*', part));
+	return WHILE_SPOILED(
+		s, all_once(m, c, s, type, MARKER_PART(c->own.resp3 ? marker : '*', part)));
 }
 
 #endif

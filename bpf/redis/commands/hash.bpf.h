@@ -29,7 +29,7 @@ static __always_inline enum result field_reply(struct sk_msg_md *m, struct conte
 static __always_inline enum result field_once(struct sk_msg_md *m, struct context *c,
 					      struct bpfdb_session *s, u32 type, enum asked what)
 {
-	enum bpfdb_status status = collection_get(s, type);
+	enum bpfdb_status status = collection_get(c, s, type);
 	struct packed_entry *e = &c->entry;
 	u32 out = c->out;
 	enum result result;
@@ -73,7 +73,7 @@ __noinline enum result hmget_one(struct sk_msg_md *m, struct context *c NONNULL,
 static __always_inline enum result hmget_once(struct sk_msg_md *m, struct context *c,
 					      struct bpfdb_session *s, u32 first)
 {
-	enum bpfdb_status status = collection_get(s, BPFDB_TYPE_HASH);
+	enum bpfdb_status status = collection_get(c, s, BPFDB_TYPE_HASH);
 	u32 out = c->out;
 	enum result result;
 

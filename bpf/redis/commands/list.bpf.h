@@ -117,25 +117,16 @@ static __always_inline enum result key_and_numbers(struct context *c, struct bpf
 static __always_inline enum result range_once(struct sk_msg_md *m, struct context *c,
 					      struct bpfdb_session *s, u32 type, s64 start, s64 end)
 {
-	enum bpfdb_status status = collection_get(s, type);
+	enum bpfdb_status status = collection_get(c, s, type);
 	struct part part = {};
-	u32 count;
 
-	if (status == BPFDB_FOUND) {
-		const struct packed *run = packed_header(s);
-
-		if (!run)
-			return AGAIN;
-		count = LOAD(run->count);
-		/* Unlike in GETRANGE, an end before the first element leaves nothing. */
-		if (end >= -(s64)count)
-			part = part_of(start, end, count);
-	}
-	/* By way of memory: the verifier walks what follows once, not for each way through part_of(). */
-	c->entry.at = part.first;
-	c->entry.left = part.len;
-	return entries_reply(m, c, s, status, '*', LOAD(c->entry.at), LOAD(c->entry.left),
-			     ENTRY_KEY);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	/* Unlike in GETRANGE, an end before the first element leaves nothing. */
+	if (c->count && end >= -(s64)c->count)
+		part = part_of(start, end, c->count);
+	return entries_reply(m, c, s, (u64)part.first << 32 | part.len,
+			     MARKER_PART('*', ENTRY_KEY));
 }
 
 /* LRANGE, and ZRANGE by rank without an option. */
@@ -154,9 +145,8 @@ __noinline enum result command_range(struct sk_msg_md *m, struct context *c NONN
 static __always_inline enum result lindex_once(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s, s64 index)
 {
-	enum bpfdb_status status = collection_get(s, BPFDB_TYPE_LIST);
-	const struct packed *run = status == BPFDB_FOUND ? packed_header(s) : NULL;
-	u32 count = run ? LOAD(run->count) : 0, out = c->out;
+	enum bpfdb_status status = collection_get(c, s, BPFDB_TYPE_LIST);
+	u32 count = c->count, out = c->out;
 	enum result result;
 
 	if (status >= BPFDB_FIRST_ERROR)

@@ -57,7 +57,7 @@ __noinline bool score_found(struct context *c NONNULL, struct bpfdb_session *s N
 static __always_inline enum result zscore_once(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s)
 {
-	enum bpfdb_status status = collection_get(s, BPFDB_TYPE_SORTED_SET);
+	enum bpfdb_status status = collection_get(c, s, BPFDB_TYPE_SORTED_SET);
 	bool is_whole;
 
 	if (status == BPFDB_FOUND)
