@@ -9,6 +9,7 @@
 /* First, for it defines what a context is. */
 #include "redis/answer.bpf.h"
 
+#include "redis/apart.bpf.h"
 #include "net/programs.bpf.h"
 
 NET_PROGRAMS(redis)

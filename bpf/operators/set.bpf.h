@@ -583,10 +583,10 @@ static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
 		       : status;
 }
 
-static __always_inline int set_auto_commit(struct bpfdb_session *s)
+/* The first attempt came to `status`. */
+static __always_inline int set_auto_commit(struct bpfdb_session *s, int status)
 {
-	int status = auto_insert_absent(s, auto_replace(s));
-
+	status = auto_insert_absent(s, status);
 	return likely(status < BPFDB_FIRST_ERROR) ? status : set_auto_again(s, status);
 }
 
@@ -608,7 +608,9 @@ __noinline int write_stateful(struct bpfdb_session *s NONNULL)
 	return session_enter(s) ? session_leave(s, write_in_state(s)) : BPFDB_SESSION_BUSY;
 }
 
-static __always_inline int write_body(struct bpfdb_session *s)
+/* SET, and DELETE, whose first attempt is a subprogram: so there is no second copy of it for the
+ * kernel to verify and to patch. */
+static __always_inline int write_body(struct bpfdb_session *s, bool deletes)
 {
 	int status;
 
@@ -624,9 +626,19 @@ static __always_inline int write_body(struct bpfdb_session *s)
 	if (likely(status == BPFDB_OK))
 		status = record_begin(s);
 	if (likely(status == BPFDB_OK))
-		status = set_auto_commit(s);
+		status = set_auto_commit(s, deletes ? auto_replace_again(s) : auto_replace(s));
 	record_settle(s);
 	return session_leave(s, status);
+}
+
+static __always_inline int set_write(struct bpfdb_session *s)
+{
+	return write_body(s, false);
+}
+
+static __always_inline int delete_write(struct bpfdb_session *s)
+{
+	return write_body(s, true);
 }
 
 /*
@@ -645,8 +657,8 @@ static __always_inline void value_refused(struct bpfdb_session *s, int status)
 	s->building = s->value[0];
 }
 
-/* How a version is written: write_body(), or what is left of it where there always is a
- * transaction. An argument of inlined functions, so nothing is called by address. */
+/* How a version is written: set_write() or delete_write(), or what is left of them where there
+ * always is a transaction. An argument of inlined functions, so nothing is called by address. */
 typedef int version_writer(struct bpfdb_session *s);
 
 /* A value that bpfdb_value_alloc() or its kin gave becomes a version. */
@@ -698,12 +710,12 @@ static __always_inline bool value_fits(u32 len)
 __noinline enum bpfdb_status bpfdb_set(struct bpfdb_session *s NONNULL)
 {
 	return set_end(s,
-		       value_fits(s->value_len) ? set_body(s, write_body) : BPFDB_VALUE_TOO_LARGE);
+		       value_fits(s->value_len) ? set_body(s, set_write) : BPFDB_VALUE_TOO_LARGE);
 }
 
 __noinline enum bpfdb_status bpfdb_delete(struct bpfdb_session *s NONNULL)
 {
-	return delete_by(s, write_body);
+	return delete_by(s, delete_write);
 }
 
 #endif

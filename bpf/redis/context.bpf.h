@@ -26,9 +26,9 @@ struct context {
 	u32 run_command;
 	u32 run;
 
-	/* Procedures: calls in this run of the program, number of the frame of this one. */
+	/* Calls of other programs in this run: of procedures, and of redis_apart. */
 	u32 calls;
-	u32 frame;
+	u32 frame; /* number of a procedure's */
 
 	/* What one step of a command leaves to a later one. */
 	union {

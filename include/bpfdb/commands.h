@@ -25,12 +25,13 @@ enum bpfdb_command_flag {
 	BPFDB_WRITES = 2,
 	BPFDB_NEEDS_ROOM = 4,   /* may take memory: refused at the memory limit */
 	BPFDB_TRANSACTION = 8, /* begins or ends a transaction */
+	BPFDB_APART = 16, /* answered by a program of its own: bpf/redis/apart.bpf.h */
 };
 
 #define BPFDB_COMMAND_LIST(X)                                                                      \
-	X(APPEND, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_append(m, c, s))                        \
+	X(APPEND, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_append(m, c, s))          \
 	X(BEGIN, BPFDB_TRANSACTION, command_begin(m, c, s))                                        \
-	X(BITCOUNT, BPFDB_READS, command_bitcount(m, c, s))                                        \
+	X(BITCOUNT, BPFDB_READS | BPFDB_APART, command_bitcount(m, c, s))                          \
 	X(COMMIT, BPFDB_TRANSACTION, command_commit(m, c, s))                                      \
 	X(DECR, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 1))                   \
 	X(DECRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 2))                 \
@@ -41,73 +42,78 @@ enum bpfdb_command_flag {
 	X(EVALSHA_RO, BPFDB_READS, command_call(m, c, s, BPFDB_PROCEDURE_SCRIPT, true))            \
 	X(EXEC, BPFDB_TRANSACTION, command_exec(c, s))                                             \
 	X(EXISTS, BPFDB_READS, command_exists(m, c, s))                                            \
-	X(EXPIRE, BPFDB_WRITES, command_expire(m, c, s, TIME_SECONDS, true))                       \
-	X(EXPIREAT, BPFDB_WRITES, command_expire(m, c, s, TIME_SECONDS, false))                    \
+	X(EXPIRE, BPFDB_WRITES | BPFDB_APART, command_expire(m, c, s, TIME_SECONDS, true))         \
+	X(EXPIREAT, BPFDB_WRITES | BPFDB_APART, command_expire(m, c, s, TIME_SECONDS, false))      \
 	X(EXPIRETIME, BPFDB_READS, command_ttl(m, c, s, TIME_SECONDS, false))                      \
 	X(FCALL, BPFDB_WRITES | BPFDB_NEEDS_ROOM,                                                  \
 	  command_call(m, c, s, BPFDB_PROCEDURE_FUNCTION, false))                                  \
 	X(FCALL_RO, BPFDB_READS, command_call(m, c, s, BPFDB_PROCEDURE_FUNCTION, true))            \
 	X(GET, BPFDB_READS, command_get(m, c, s))                                                  \
-	X(GETBIT, BPFDB_READS, command_getbit(m, c, s))                                            \
-	X(GETDEL, BPFDB_WRITES, command_getdel(m, c, s))                                           \
-	X(GETEX, BPFDB_WRITES, command_getex(m, c, s))                                             \
-	X(GETRANGE, BPFDB_READS, command_getrange(m, c, s))                                        \
+	X(GETBIT, BPFDB_READS | BPFDB_APART, command_getbit(m, c, s))                              \
+	X(GETDEL, BPFDB_WRITES | BPFDB_APART, command_getdel(m, c, s))                             \
+	X(GETEX, BPFDB_WRITES | BPFDB_APART, command_getex(m, c, s))                               \
+	X(GETRANGE, BPFDB_READS | BPFDB_APART, command_getrange(m, c, s))                          \
 	X(GETSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_getset(m, c, s))                        \
-	X(HDEL, BPFDB_WRITES, command_take(m, c, s, BPFDB_TYPE_HASH))                              \
-	X(HEXISTS, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_PRESENCE))           \
-	X(HGET, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_VALUE))                 \
-	X(HGETALL, BPFDB_READS, command_all(m, c, s, '%', ENTRY_WHOLE))                            \
-	X(HINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hincrby(m, c, s))                      \
-	X(HKEYS, BPFDB_READS, command_all(m, c, s, '*', ENTRY_KEY))                                \
-	X(HLEN, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_HASH))                           \
-	X(HMGET, BPFDB_READS, command_hmget(m, c, s))                                              \
-	X(HMSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hset(m, c, s, HSET_OK))                  \
-	X(HSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hset(m, c, s, HSET_COUNTS))               \
-	X(HSETNX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hset(m, c, s, HSET_ONLY_NEW))           \
-	X(HSTRLEN, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_LENGTH))             \
-	X(HVALS, BPFDB_READS, command_all(m, c, s, '*', ENTRY_VALUE))                              \
+	X(HDEL, BPFDB_WRITES | BPFDB_APART, command_take(m, c, s, BPFDB_TYPE_HASH))                \
+	X(HEXISTS, BPFDB_READS | BPFDB_APART,                                                      \
+	  command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_PRESENCE))                                 \
+	X(HGET, BPFDB_READS | BPFDB_APART, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_VALUE))   \
+	X(HGETALL, BPFDB_READS | BPFDB_APART, command_all(m, c, s, '%', ENTRY_WHOLE))              \
+	X(HINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_hincrby(m, c, s))        \
+	X(HKEYS, BPFDB_READS | BPFDB_APART, command_all(m, c, s, '*', ENTRY_KEY))                  \
+	X(HLEN, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_HASH))             \
+	X(HMGET, BPFDB_READS | BPFDB_APART, command_hmget(m, c, s))                                \
+	X(HMSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_hset(m, c, s, HSET_OK))    \
+	X(HSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_hset(m, c, s, HSET_COUNTS)) \
+	X(HSETNX, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART,                                   \
+	  command_hset(m, c, s, HSET_ONLY_NEW))                                                    \
+	X(HSTRLEN, BPFDB_READS | BPFDB_APART,                                                      \
+	  command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_LENGTH))                                   \
+	X(HVALS, BPFDB_READS | BPFDB_APART, command_all(m, c, s, '*', ENTRY_VALUE))                \
 	X(INCR, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 1))                   \
 	X(INCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 2))                 \
-	X(LINDEX, BPFDB_READS, command_lindex(m, c, s))                                            \
-	X(LLEN, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_LIST))                           \
-	X(LPOP, BPFDB_WRITES, command_pop(m, c, s, LIST_LEFT))                                     \
-	X(LPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_push(m, c, s, LIST_LEFT))                \
-	X(LRANGE, BPFDB_READS, command_range(m, c, s, BPFDB_TYPE_LIST))                            \
+	X(LINDEX, BPFDB_READS | BPFDB_APART, command_lindex(m, c, s))                              \
+	X(LLEN, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_LIST))             \
+	X(LPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, LIST_LEFT))                       \
+	X(LPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_push(m, c, s, LIST_LEFT))  \
+	X(LRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_LIST))              \
 	X(MGET, BPFDB_READS, command_mget(m, c, s))                                                \
 	X(MSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_mset(m, c, s))                            \
 	X(MULTI, BPFDB_TRANSACTION, command_multi(m, c, s))                                        \
-	X(PERSIST, BPFDB_WRITES, command_persist(m, c, s))                                         \
-	X(PEXPIRE, BPFDB_WRITES, command_expire(m, c, s, TIME_MILLISECONDS, true))                 \
-	X(PEXPIREAT, BPFDB_WRITES, command_expire(m, c, s, TIME_MILLISECONDS, false))              \
+	X(PERSIST, BPFDB_WRITES | BPFDB_APART, command_persist(m, c, s))                           \
+	X(PEXPIRE, BPFDB_WRITES | BPFDB_APART, command_expire(m, c, s, TIME_MILLISECONDS, true))   \
+	X(PEXPIREAT, BPFDB_WRITES | BPFDB_APART,                                                   \
+	  command_expire(m, c, s, TIME_MILLISECONDS, false))                                       \
 	X(PEXPIRETIME, BPFDB_READS, command_ttl(m, c, s, TIME_MILLISECONDS, false))                \
 	X(PING, BPFDB_NO_DATA, command_ping(m, c))                                                 \
 	X(PSETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_MILLISECONDS))      \
 	X(PTTL, BPFDB_READS, command_ttl(m, c, s, TIME_MILLISECONDS, true))                        \
 	X(ROLLBACK, BPFDB_TRANSACTION, command_rollback(m, c, s))                                  \
-	X(RPOP, BPFDB_WRITES, command_pop(m, c, s, LIST_RIGHT))                                    \
-	X(RPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_push(m, c, s, LIST_RIGHT))               \
-	X(SADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_sadd(m, c, s))                            \
-	X(SCARD, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_SET))                           \
+	X(RPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, LIST_RIGHT))                      \
+	X(RPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_push(m, c, s, LIST_RIGHT)) \
+	X(SADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_sadd(m, c, s))              \
+	X(SCARD, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_SET))             \
 	X(SET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_set(m, c, s))                              \
-	X(SETBIT, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setbit(m, c, s))                        \
+	X(SETBIT, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_setbit(m, c, s))          \
 	X(SETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_SECONDS))            \
 	X(SETNX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setnx(m, c, s))                          \
-	X(SETRANGE, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setrange(m, c, s))                    \
-	X(SISMEMBER, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_SET, ASKED_PRESENCE))          \
-	X(SMEMBERS, BPFDB_READS, command_all(m, c, s, '~', ENTRY_KEY))                             \
-	X(SREM, BPFDB_WRITES, command_take(m, c, s, BPFDB_TYPE_SET))                               \
+	X(SETRANGE, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_setrange(m, c, s))      \
+	X(SISMEMBER, BPFDB_READS | BPFDB_APART,                                                    \
+	  command_field(m, c, s, BPFDB_TYPE_SET, ASKED_PRESENCE))                                  \
+	X(SMEMBERS, BPFDB_READS | BPFDB_APART, command_all(m, c, s, '~', ENTRY_KEY))               \
+	X(SREM, BPFDB_WRITES | BPFDB_APART, command_take(m, c, s, BPFDB_TYPE_SET))                 \
 	X(STRLEN, BPFDB_READS, command_strlen(m, c, s))                                            \
-	X(SUBSTR, BPFDB_READS, command_getrange(m, c, s))                                          \
+	X(SUBSTR, BPFDB_READS | BPFDB_APART, command_getrange(m, c, s))                            \
 	X(TOUCH, BPFDB_READS, command_exists(m, c, s))                                             \
 	X(TTL, BPFDB_READS, command_ttl(m, c, s, TIME_SECONDS, true))                              \
 	X(TYPE, BPFDB_READS, command_type(m, c, s))                                                \
 	X(UNLINK, BPFDB_WRITES, command_del(m, c, s))                                              \
-	X(ZADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_zadd(m, c, s))                            \
-	X(ZCARD, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_SORTED_SET))                    \
-	X(ZINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_zincrby(m, c, s))                      \
-	X(ZRANGE, BPFDB_READS, command_range(m, c, s, BPFDB_TYPE_SORTED_SET))                      \
-	X(ZREM, BPFDB_WRITES, command_take(m, c, s, BPFDB_TYPE_SORTED_SET))                        \
-	X(ZSCORE, BPFDB_READS, command_zscore(m, c, s))
+	X(ZADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_zadd(m, c, s))              \
+	X(ZCARD, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_SORTED_SET))      \
+	X(ZINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_zincrby(m, c, s))        \
+	X(ZRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_SORTED_SET))        \
+	X(ZREM, BPFDB_WRITES | BPFDB_APART, command_take(m, c, s, BPFDB_TYPE_SORTED_SET))          \
+	X(ZSCORE, BPFDB_READS | BPFDB_APART, command_zscore(m, c, s))
 
 /* By which the kernel counts them. */
 #define BPFDB_COMMAND_NUMBER(name, flags, call) BPFDB_COMMAND_##name,

@@ -3,6 +3,7 @@
 #ifndef BPFDB_COMMANDS_DISPATCH_BPF_H
 #define BPFDB_COMMANDS_DISPATCH_BPF_H
 
+#include "apart.bpf.h"
 #include "call.bpf.h"
 #include "connection.bpf.h"
 #include "counter.bpf.h"
@@ -22,7 +23,9 @@
 
 /* The command's number stays, for the counters. */
 #define DISPATCH(name, flags, call)                                                                \
-	case NAME_OF(name): c->own.command = BPFDB_COMMAND_##name; return call;
+	case NAME_OF(name):                                                                        \
+		c->own.command = BPFDB_COMMAND_##name;                                             \
+		return (flags) & BPFDB_APART ? command_apart(m, c) : (call);
 
 static __always_inline enum result command_run(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s)

@@ -32,11 +32,13 @@ use crate::settings::LocalClients;
 pub(crate) struct FrontEnd {
     pub(crate) name: &'static str,
     pub(crate) object: &'static [u8],
+    /// Programs that are not loaded with the others.
+    pub(crate) later: &'static [&'static str],
 }
 
 impl FrontEnd {
     /// The front end's instance of a program of the transport.
-    fn program(&self, name: &str) -> String {
+    pub(super) fn program(&self, name: &str) -> String {
         format!("{}_{name}", self.name)
     }
 }
@@ -81,14 +83,9 @@ impl LoadedPrograms {
         let mut object = bpfdb::open_object(front_end.object, front_end.name)?;
 
         size(&mut object, joining.config().sessions)?;
+        leave_out(&mut object, front_end, front_end.later);
         if *local == LocalClients::Off || !knows_how_clients_read() {
-            let reading = READING.map(|(name, _)| front_end.program(name));
-            let tells = |program: &OpenProgramMut<'_>| {
-                reading.iter().any(|name| program.name() == name.as_str())
-            };
-            for mut program in object.progs_mut().filter(tells) {
-                program.set_autoload(false);
-            }
+            leave_out(&mut object, front_end, &READING.map(|(name, _)| name));
         }
         set_port(&mut object, port)?;
         joining.adopt(&mut object)?;
@@ -251,6 +248,19 @@ fn map(object: &Object, name: &str) -> Result<MapHandle> {
         .find(|map| map.name() == name)
         .ok_or_else(|| Error::Unsupported(format!("the BPF object has no map {name}")))?;
     MapHandle::try_from(&map).map_err(bpf(format!("open map {name}")))
+}
+
+/// These programs are not loaded with the object.
+fn leave_out(object: &mut OpenObject, front_end: FrontEnd, programs: &[&str]) {
+    let names: Vec<String> = programs
+        .iter()
+        .map(|name| front_end.program(name))
+        .collect();
+    let is_left_out =
+        |program: &OpenProgramMut<'_>| names.iter().any(|name| program.name() == name.as_str());
+    for mut program in object.progs_mut().filter(is_left_out) {
+        program.set_autoload(false);
+    }
 }
 
 fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {

@@ -12,11 +12,15 @@ use crate::protocol::reply::Protocol;
 
 const _: () = assert!(size_of::<abi::bpfdb_redis_connection>() <= size_of::<FrontEndWords>());
 
+/// The program of the commands with `BPFDB_APART`.
+pub(super) const APART: &str = "apart";
+
 /// The programs of `bpf/redis.bpf.c`.
 pub(crate) fn front_end() -> FrontEnd {
     FrontEnd {
         name: "redis",
         object: objects::REDIS,
+        later: &[APART],
     }
 }
 

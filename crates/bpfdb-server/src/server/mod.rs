@@ -29,6 +29,7 @@ use crate::io::bell::Bell;
 use crate::io::poll::{Event, Poll, Source};
 use crate::io::stopper::Stopper;
 use crate::io::unix;
+use crate::kernel::apart::Loading;
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::Programs;
 use crate::kernel::workers::Workers;
@@ -82,6 +83,8 @@ pub struct Server {
     workers: Workers,
     buffer: Vec<u8>,
     _metrics: Option<bpfdb_service::endpoint::Endpoint>,
+    /// Of the program that is loaded once it listens.
+    loading: Option<Loading>,
     // Dropped in this order: programs, then what they are attached to.
     programs: Programs,
     _cgroup: Cgroup,

@@ -19,13 +19,14 @@ use crate::instance::Instance;
 use crate::io::bell::Bell;
 use crate::io::poll::{Interest, Poll, Source};
 use crate::io::{socket, unix};
+use crate::kernel::apart::Apart;
 use crate::settings::Options;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::metrics;
 use crate::stats::statistics::Statistics;
 
 impl Server {
-    /// Loads and attaches the programs, and listens.
+    /// Loads and attaches all programs, and listens.
     pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
         Self::start_after(engine, options, |_| Ok(()))
     }
@@ -43,10 +44,16 @@ impl Server {
         // Before anything is taken.
         Self::check_owned(engine)?;
         let front_end = FrontEnd::load(&engine.joining(), &options.settings)?;
-        Self::start_loaded(engine, options, front_end, ready)
+        let mut server = Self::start_loaded(engine, options, front_end, ready)?;
+        if let Some(loading) = &mut server.loading {
+            loading.wait();
+        }
+        Ok(server)
     }
 
-    /// The same, with what was loaded for this engine and these settings.
+    /// The same, with what was loaded for this engine and these settings. The program of commands on
+    /// collections, and of others that are used less, is loaded once it listens: the daemon answers
+    /// these commands until it is there.
     ///
     /// # Errors
     /// As above; and that of `ready`.
@@ -57,10 +64,11 @@ impl Server {
         ready: impl FnOnce(SocketAddr) -> Result<(), E>,
     ) -> Result<Self, E> {
         Self::check_owned(engine)?;
-        let server = Self::prepare(engine, options, front_end)?;
+        let (mut server, apart) = Self::prepare(engine, options, front_end)?;
         ready(server.address())?;
         let backlog = options.settings.tcp_backlog;
         socket::start_listening(&server.listener, server.address(), backlog)?;
+        server.loading = Some(apart.load_beside()?);
         tracing::info!(address = %server.address(), "listening");
         Ok(server)
     }
@@ -72,12 +80,12 @@ impl Server {
         }
     }
 
-    /// A server that does not listen yet.
+    /// A server that does not listen yet, and the program that is to be loaded when it does.
     pub(super) fn prepare(
         engine: &Engine,
         options: &Options,
         mut front_end: FrontEnd,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Apart)> {
         let settings = &options.settings;
         let listener = front_end.bind()?;
         let FrontEnd {
@@ -87,6 +95,8 @@ impl Server {
             ..
         } = front_end;
         let programs = programs.attach(&cgroup, &settings.local_clients)?;
+        // Before clients are counted for which there are descriptors.
+        let apart = Apart::open(&programs)?;
         let sessions = programs.connections.len();
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
@@ -140,11 +150,12 @@ impl Server {
             workers: programs.workers()?,
             buffer: vec![0; RECEIVE_BUFFER],
             _metrics: metrics,
+            loading: None,
             programs,
             _cgroup: cgroup,
         };
         server.wait_for_events()?;
-        Ok(server)
+        Ok((server, apart))
     }
 
     pub(super) fn wait_for_events(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The tests of this crate that need nothing private: one program, a module for each subject.
 
+mod apart;
 mod blocking;
 mod blocks;
 mod clients;

@@ -21,8 +21,9 @@ use common::Object;
 const COMPILER: &str = "clang version 22.";
 /// And with what this kernel's verifier processes: others prune less, or more.
 const KERNEL: &str = "6.18.";
-/// What another kernel's may process of each program: the kernel gives up at a million.
-const MOST_ELSEWHERE: u64 = 900_000;
+/// What another kernel's may process of each program: the kernel gives up at a million, and on Linux 6.12
+/// no program of ours takes 300,000.
+const MOST_ELSEWHERE: u64 = 400_000;
 /// Versions per record, and bytes of a ring of the log: verified as constants, so each counts.
 const ENGINES: [(u32, u32); 3] = [(1, RING), (4, 0), (8, RING)];
 const RING: u32 = 1 << 20;

@@ -155,7 +155,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-server", &[
         "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
         "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures",
-        "kernel/waiting", "stats", "eviction",
+        "kernel/apart", "kernel/waiting", "stats", "eviction",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[

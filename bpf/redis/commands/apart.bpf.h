@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The way to the commands that have a program of their own (BPFDB_APART in bpfdb/commands.h; the
+ * program is redis/apart.bpf.h). It is entered by a tail call out of a subprogram: when it ends,
+ * the kernel returns to the caller of that, with what the program has returned.
+ *
+ * The server listens before this program is loaded. As long as it is not there the daemon answers its
+ * commands.
+ */
+#ifndef BPFDB_COMMANDS_APART_BPF_H
+#define BPFDB_COMMANDS_APART_BPF_H
+
+#include "../context.bpf.h"
+#include "../../net/message.bpf.h"
+#include <bpfdb/procedure.h>
+
+/* The program, as the only entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} apart SEC(".maps");
+
+/* What the program says of the command, whose number is in the context. The kernel bounds the tail
+ * calls of a run, those to procedures included. */
+__noinline enum result command_apart(struct sk_msg_md *m, struct context *c NONNULL)
+{
+	enum result result = PASS_TO_DAEMON;
+
+	if (c->calls >= BPFDB_CALLS_PER_RUN)
+		return PASS_TO_DAEMON;
+	c->calls++;
+	bpf_tail_call(m, &apart, 0);
+	/* Else clang would have the callers take it for a constant. */
+	OPAQUE(result);
+	return result;
+}
+
+#endif
