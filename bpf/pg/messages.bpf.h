@@ -69,7 +69,8 @@ __noinline int query_is_special(u32 letters)
  * Is a text from `at` to `end` one statement that leaves nothing in its session, as far as its
  * words show? Behind a semicolon there may be blanks only: another may be within a string, and is
  * taken for the end of a statement all the same. INTO may make a table, except where a statement
- * cannot do without the word; the others are parts of `pg_advisory_lock` and `set_config`.
+ * cannot do without the word; the others are parts of `pg_advisory_lock`, `set_config` and
+ * `pg_settings`, and the beginning of a name with escapes, which may be any.
  * `letters`: the first three.
  */
 __noinline int text_is_plain(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
@@ -95,6 +96,8 @@ __noinline int text_is_plain(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
 			return 0;
 		last = last << 8 | letter | 0x20;
 		if (last == LETTERS4('a', 'd', 'v', 'i') || last == LETTERS4('o', 'n', 'f', 'i') ||
+		    last == LETTERS4('g', '_' | 0x20, 's', 'e') ||
+		    (last & 0xffffff) == LETTERS('u', '&', '"') ||
 		    (last == LETTERS4('i', 'n', 't', 'o') && !has_into))
 			return 0;
 	}

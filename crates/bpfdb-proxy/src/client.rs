@@ -16,7 +16,7 @@ use crate::settings::{AuthType, PoolMode};
 use crate::statements::ClientNames;
 use crate::wire::assignment::Assignment;
 use crate::wire::framing::Framing;
-use crate::wire::hint::Hint;
+use crate::wire::hint::{Beyond, Hint};
 
 /// How far a client has come.
 #[derive(Debug)]
@@ -100,10 +100,14 @@ pub(crate) struct Client {
     pub(crate) is_open: bool,
     /// Of the texts since it got its server.
     pub(crate) hint: Option<Hint>,
+    /// The text of the message that `framing` is in goes on.
+    pub(crate) beyond: Option<Beyond>,
     /// What it has asked for is this, and nothing else.
     pub(crate) assigns: Option<Assignment>,
     /// It keeps its server: the session has state.
     pub(crate) pinned: bool,
+    /// So many servers in a row have refused its parameters.
+    pub(crate) unfit: u32,
     /// In the kernel; `None`: the programs do not know it.
     pub(crate) slot: Option<u32>,
     /// The kernel serves it.
@@ -157,8 +161,10 @@ impl Client {
             names: ClientNames::default(),
             is_open: false,
             hint: None,
+            beyond: None,
             assigns: None,
             pinned: false,
+            unfit: 0,
             slot: None,
             is_away: false,
             waits_there: None,
@@ -190,8 +196,16 @@ impl Client {
         !self.output.is_empty() || self.socket.has_unsent()
     }
 
+    /// The next piece of a message: of its text, if it has one that goes on.
+    pub(crate) fn look_beyond(&mut self, piece: &[u8]) {
+        if let (Some(beyond), Some(hint)) = (&mut self.beyond, &mut self.hint) {
+            hint.calls_session |= beyond.calls_session(piece);
+        }
+    }
+
+    /// Of a request that is sent, or a part of one.
     pub(crate) fn hint(&mut self, hint: Hint) {
-        self.assigns = None;
+        (self.assigns, self.beyond) = (None, None);
         self.hint = Some(self.hint.map_or(hint, |before| before.and(hint)));
     }
 }

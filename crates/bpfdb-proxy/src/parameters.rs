@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-use crate::wire::assignment::Assignment;
+use crate::wire::assignment::{Assignment, FOLLOWED};
 
 /// Those that a client may set, by the names under which they are reported. The others are the server's.
 const SETTABLE: [&str; 6] = [
@@ -60,7 +60,7 @@ impl Parameters {
 
     /// They may have become others, or those that a session begins with.
     pub(crate) fn doubt_followed(&mut self) {
-        self.followed.values_mut().for_each(String::clear);
+        self.followed = FOLLOWED.map(|name| (name, String::new())).into();
     }
 
     /// Those of `other` are so here now.
@@ -78,6 +78,12 @@ impl Parameters {
     /// What makes `server` as this is; `None`: it is so.
     pub(crate) fn statement(&self, server: &Self) -> Option<String> {
         let mut text = String::new();
+        // First of all what may hold up the others, as a short timeout does; last of all the client's own.
+        for name in server.followed.keys() {
+            if !self.followed.contains_key(name) {
+                let _ = write!(text, "RESET {name};");
+            }
+        }
         for name in SETTABLE {
             let Some(value) = self.all.get(name) else {
                 continue;
@@ -93,11 +99,6 @@ impl Parameters {
         for (name, value) in &self.followed {
             if server.followed.get(name) != Some(value) {
                 let _ = write!(text, "SET {name} TO {value};");
-            }
-        }
-        for name in server.followed.keys() {
-            if !self.followed.contains_key(name) {
-                let _ = write!(text, "RESET {name};");
             }
         }
         (!text.is_empty()).then_some(text)
@@ -153,7 +154,7 @@ mod tests {
             assigned("set jit = off"),
             assigned("set lock_timeout = '7s'"),
         );
-        let wanted = "SET jit TO off;RESET lock_timeout;";
+        let wanted = "RESET lock_timeout;SET jit TO off;";
         assert_eq!(one.statement(&two).as_deref(), Some(wanted));
         assert_ne!(one.digest(), two.digest());
         let mut server = two;
@@ -163,7 +164,9 @@ mod tests {
             (None, server.digest())
         );
         server.doubt_followed();
-        assert_eq!(one.statement(&server).as_deref(), Some("SET jit TO off;"));
+        let text = one.statement(&server).expect("all of them");
+        assert_eq!(text.matches("RESET ").count(), FOLLOWED.len() - 1, "{text}");
+        assert!(text.ends_with(";SET jit TO off;"), "{text}");
         let mut none = one;
         none.follow(Assignment::of(b"set jit to default").expect("one"));
         assert_eq!(none, Parameters::default());

@@ -205,6 +205,11 @@ impl Server {
         !self.output.is_empty() || self.socket.has_unsent()
     }
 
+    /// Is what it is at a statement of the proxy's own?
+    pub(crate) fn is_prepared(&self) -> bool {
+        matches!(self.expected.front(), Some(Expected::Own(_)))
+    }
+
     /// Has everything been answered, outside a transaction block?
     pub(crate) fn is_quiet(&self) -> bool {
         self.expected.is_empty()

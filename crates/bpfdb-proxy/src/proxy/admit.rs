@@ -194,6 +194,12 @@ impl Proxy {
                 self.compare(id, way, secret);
                 continue;
             }
+            // A short statement_timeout of another client's, and what else may change the answer.
+            if self.unfollow(server) {
+                self.pools[pool as usize].lookups.push_front(id);
+                self.tell_wanted(pool);
+                return true;
+            }
             let state = &mut self.servers[server];
             reply::question(&mut state.output, &self.settings.auth_query, &whose.user);
             state.statements.doubt_unnamed();

@@ -39,8 +39,9 @@ impl Proxy {
             return self.cancel_there(process, secret);
         };
         self.grab(id);
-        // Taking it may have closed it.
-        if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
+        // Taking it may have closed it. While it is prepared, its client waits for it, as for one that is not free.
+        let server = self.clients.get(id).and_then(|client| client.server);
+        if let Some(server) = server.filter(|server| !self.servers[*server].is_prepared()) {
             self.send_cancel(server, true);
         }
     }

@@ -11,7 +11,7 @@ use crate::io::slab::Id;
 use crate::server::{Expected, Keeps, Own};
 use crate::statements::{NAMES_MAX, Statement};
 use crate::wire::framing::HEADER;
-use crate::wire::hint::{self, Hint};
+use crate::wire::hint::{self, Beyond, Hint};
 use crate::wire::reply::state;
 use crate::wire::text;
 
@@ -55,7 +55,9 @@ impl Proxy {
         };
         let looked_at = text::split(rest).map_or(rest, |(query, _)| query);
         let is_whole = looked_at.len() <= hint::LOOKED_AT;
-        let hint = Hint::of(&looked_at[..looked_at.len().min(hint::LOOKED_AT)], is_whole);
+        let (first, beyond) = looked_at.split_at(looked_at.len().min(hint::LOOKED_AT));
+        let mut hint = Hint::of(first, is_whole);
+        hint.calls_session |= Beyond::of(first).calls_session(beyond);
         let statement = self.texts.statement(rest, hint);
         let client = &mut self.clients[id];
         client.hint(hint);

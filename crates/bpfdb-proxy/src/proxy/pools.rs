@@ -7,7 +7,8 @@ use postgres_protocol::message::frontend;
 use super::{Proxy, Work};
 use crate::client::Client;
 use crate::io::slab::Id;
-use crate::server::{Expected, Own};
+use crate::pool::Pool;
+use crate::server::{Expected, Own, Server};
 
 impl Proxy {
     /// A server for a client that has none: `None` if it has to wait.
@@ -96,6 +97,21 @@ impl Proxy {
         }
     }
 
+    /// The session of a server that is nobody's gets back the parameters that clients have set and it does not report.
+    /// `false`: it has them as it began.
+    pub(super) fn unfollow(&mut self, id: Id) -> bool {
+        let server = &mut self.servers[id];
+        let mut login = server.parameters.clone();
+        login.forget_followed();
+        let Some(text) = login.statement(&server.parameters) else {
+            return false;
+        };
+        server.parameters.forget_followed();
+        server.resumes = false;
+        self.ask(id, Own::Parameters, &text);
+        true
+    }
+
     /// A statement of our own.
     fn ask(&mut self, id: Id, own: Own, text: &str) {
         let server = &mut self.servers[id];
@@ -104,6 +120,11 @@ impl Proxy {
             return;
         }
         server.expected.push_back(Expected::Own(own));
+        // What it says next is the answer, also if the kernel has served its client until now.
+        server.speaks = false;
+        if let (Some(kernel), Some(place)) = (&self.kernel, server.slot) {
+            kernel.own(place);
+        }
         self.flush_server(id);
     }
 
@@ -142,9 +163,38 @@ impl Proxy {
         let reset = &self.settings.server_reset_query;
         if needs_reset && !reset.is_empty() {
             let reset = reset.clone();
-            self.ask(id, Own::Reset, &reset);
-        } else {
-            self.give(id);
+            return self.ask(id, Own::Reset, &reset);
         }
+        if needs_reset && !has_connect_query(&self.pools, &self.servers[id]) {
+            self.servers[id].parameters.doubt_followed();
+        }
+        self.give(id);
     }
+
+    /// The query that puts a server right is done. What it is the settings say; DISCARD ALL is known.
+    pub(super) fn was_reset(&mut self, id: Id) {
+        let reset = self.settings.server_reset_query.to_ascii_lowercase();
+        let may_follow = !has_connect_query(&self.pools, &self.servers[id]);
+        let server = &mut self.servers[id];
+        let words: Vec<&str> = reset.split_ascii_whitespace().collect();
+        if words.join(" ").trim_end_matches([';', ' ']) == "discard all" {
+            server.statements.clear();
+            server.parameters.forget_followed();
+        } else {
+            // Else it may have them still.
+            if reset.contains("deallocate") || reset.contains("discard") {
+                server.statements.clear();
+            }
+            if may_follow {
+                server.parameters.doubt_followed();
+            }
+        }
+        self.begin_session(id);
+    }
+}
+
+/// Does each session of a server's database begin with a query of the settings?
+pub(super) fn has_connect_query(pools: &[Pool], server: &Server) -> bool {
+    let database = &pools[server.pool as usize].database;
+    database.connect_query.is_some()
 }

@@ -2,6 +2,7 @@
 
 use bytes::Buf;
 
+use super::pools::has_connect_query;
 use super::{HIGH, Proxy, Work};
 use crate::io::slab::Id;
 use crate::server::{Copying, Expected, IDLE, Keeps, Own, Server, Stage};
@@ -13,6 +14,9 @@ use crate::wire::text;
 
 /// Longest message that is awaited whole: those are tags, parameters and single bytes.
 const WHOLE_MAX: usize = 64 * 1024;
+
+/// A client has so many other servers when one has refused its parameters.
+const UNFIT_MAX: u32 = 2;
 
 mod kind {
     pub(super) const READY: u8 = b'Z';
@@ -91,6 +95,16 @@ impl Proxy {
         let client = self.servers[id].client;
         self.close_server(id);
         if let Some(client) = client {
+            // It may have been for what another client has left, such as a short timeout.
+            if let Some(state) = self.clients.get_mut(client)
+                && !state.pinned
+                && state.is_between()
+                && state.unfit < UNFIT_MAX
+            {
+                state.unfit += 1;
+                self.work.push_back(Work::Client(client));
+                return false;
+            }
             let told = "the server does not take the parameters of this session";
             self.refuse(client, state::CONNECTION_FAILURE, told);
         }
@@ -120,8 +134,11 @@ impl Proxy {
         if is_whole && there < size {
             return false;
         }
-        let is_ours = matches!(first_ready(&server.expected), Some(Expected::Own(_)));
-        let mut shown = !is_ours;
+        let own = match first_ready(&server.expected) {
+            Some(Expected::Own(own)) => Some(*own),
+            _ => None,
+        };
+        let mut shown = own.is_none();
         let mut over = false;
         match kind {
             PARSED | CLOSED => shown &= !self.made(id),
@@ -145,7 +162,13 @@ impl Proxy {
         server.framing.begun(kind, size, bytes);
         server.discards = !shown;
         if over {
-            self.settled(id, is_ours);
+            self.settled(id, own);
+        } else if kind == READY
+            && own.is_some()
+            && let Some(client) = self.servers[id].client
+        {
+            // It waits for that with what it has sent since.
+            self.work.push_back(Work::Client(client));
         }
         true
     }
@@ -184,6 +207,7 @@ impl Proxy {
         else {
             return;
         };
+        let begins_by_query = has_connect_query(&self.pools, server);
         let hint = client.hint.unwrap_or_default();
         let tag = text::split(&server.input[body..size]).map_or(&b""[..], |(tag, _)| tag);
         match tag {
@@ -192,13 +216,16 @@ impl Proxy {
                 server.statements.clear();
                 client.names.clear();
                 if tag == b"DISCARD ALL" {
-                    client.pinned = false;
+                    // What the database has each session begin with is gone, too.
+                    client.pinned = begins_by_query;
                     client.parameters.forget_followed();
                     server.parameters.forget_followed();
                 }
             }
             // It may be about one of those.
-            b"RESET" => client.pinned |= client.parameters.followed().next().is_some(),
+            b"RESET" => {
+                client.pinned |= begins_by_query || client.parameters.followed().next().is_some();
+            }
             // It may be one of the proxy's own, by its name.
             b"DEALLOCATE" if hint.names_ours => {
                 client.pinned = true;
@@ -378,23 +405,31 @@ impl Proxy {
         server.expected.is_empty()
     }
 
-    /// All that was sent has its replies; whose the server is now.
-    fn settled(&mut self, id: Id, is_ours: bool) {
+    /// All that was sent has its replies; whose the server is now. `own`: the last of it was this one of the proxy's.
+    fn settled(&mut self, id: Id, own: Option<Own>) {
         let server = &mut self.servers[id];
+        // RESET gives a parameter the value that it had before that query.
+        let may_follow = !has_connect_query(&self.pools, server);
         let has_set = server.status == IDLE && std::mem::take(&mut server.has_set);
         if let Some(client) = server
             .client
             .and_then(|client| self.clients.get_mut(client))
         {
-            client.hint = None;
-            let assigns = client.assigns.take();
+            let mut assigns = None;
+            // What the client has sent of its next request has texts, too, and their replies are to come.
+            if own.is_some() {
+                client.unfit = 0;
+            } else if !client.is_open {
+                client.pinned |= client.hint.take().is_some_and(|hint| hint.calls_session);
+                assigns = client.assigns.take();
+            }
             if has_set {
                 match assigns {
-                    Some(assignment) => {
+                    Some(assignment) if may_follow => {
                         server.parameters.follow(assignment.clone());
                         client.parameters.follow(assignment);
                     }
-                    None => client.pinned = true,
+                    _ => client.pinned = true,
                 }
             }
         }
@@ -408,17 +443,19 @@ impl Proxy {
                     self.looked_up(lookup);
                 }
             }
-            None if is_ours => {
-                server.statements.clear();
-                server.parameters.doubt_followed();
-                self.give(id);
-            }
-            None => self.close_server(id),
+            None => match own {
+                Some(Own::Reset) => self.was_reset(id),
+                Some(_) => self.give(id),
+                None => self.close_server(id),
+            },
             Some(client) => {
                 self.work.push_back(Work::Client(client));
-                self.over(id);
-                // In this order: it may be quicker with its next request than we are.
-                self.hand_back(client);
+                // Behind a statement of ours it uses the server for what it has sent meanwhile.
+                if own.is_none() {
+                    self.over(id);
+                    // In this order: it may be quicker with its next request than we are.
+                    self.hand_back(client);
+                }
                 self.flush_client(client);
             }
         }

@@ -9,7 +9,7 @@ use crate::server::{Copying, Expected, IDLE};
 use crate::traffic;
 use crate::wire::assignment::Assignment;
 use crate::wire::framing::{HEADER, Next};
-use crate::wire::hint::{self, Hint};
+use crate::wire::hint::{self, Beyond, Hint};
 use crate::wire::reply::state;
 
 /// What came of a message that begins.
@@ -117,6 +117,7 @@ impl Proxy {
         self.copy(id, bytes);
         let client = &mut self.clients[id];
         let piece = client.input.split_to(bytes);
+        client.look_beyond(&piece);
         if let Some(server) = server {
             self.servers[server].output.extend_from_slice(&piece);
         }
@@ -154,7 +155,9 @@ impl Proxy {
                 None => return false,
             },
         };
-        if self.servers[server].output.len() >= HIGH {
+        let to = &self.servers[server];
+        // Its session may not become as this client has to have it: then nothing of the client's was done there.
+        if to.output.len() >= HIGH || to.is_prepared() {
             return false;
         }
         self.mirror(id, server, size);
@@ -165,13 +168,17 @@ impl Proxy {
     }
 
     fn forward(&mut self, id: Id, server: Id, kind: u8, size: usize) -> Outcome {
+        self.clients[id].beyond = None;
         match kind {
             QUERY => return self.query(id, server, size),
             PARSE => return self.parse(id, server, size),
             BIND => return self.bind(id, server, size),
             DESCRIBE => return self.describe(id, server, size),
             CLOSE => return self.close_name(id, server, size),
-            CALL => self.servers[server].expected.push_back(Expected::Query),
+            CALL => {
+                self.clients[id].hint(Hint::of_call());
+                self.servers[server].expected.push_back(Expected::Query);
+            }
             SYNC => self.sync(id, server),
             COPY_DONE | COPY_FAIL => self.copy_ends(id, server),
             COPY_DATA => self.copy_data(server),
@@ -221,10 +228,15 @@ impl Proxy {
         let to = &self.servers[server];
         let is_ours = |expected: &Expected| matches!(expected, Expected::Own(_));
         let is_first = to.expected.iter().all(is_ours) && client.hint.is_none();
-        let is_alone = is_first && to.status == IDLE;
+        let is_alone = is_first && to.status == IDLE && !client.is_open;
         let assigns = (is_alone && end == size).then(|| Assignment::of(text));
+        let beyond = (end < size).then(|| Beyond::of(text));
         client.hint(hint);
         client.assigns = assigns.flatten();
+        client.beyond = beyond;
+        let more = client.input.split_off(end);
+        client.look_beyond(&more[..there - end]);
+        client.input.unsplit(more);
         // PostgreSQL forgets it, too.
         client.names.set(b"", None);
         let server_state = &mut self.servers[server];

@@ -3,7 +3,8 @@
 //! These have no effect but on what their session does later, and none on what its prepared statements mean: so a
 //! client that has set one need not keep its server. (`search_path` has such an effect.)
 
-const FOLLOWED: [&str; 12] = [
+/// By their names in small letters.
+pub(crate) const FOLLOWED: [&str; 12] = [
     "bytea_output",
     "check_function_bodies",
     "client_min_messages",

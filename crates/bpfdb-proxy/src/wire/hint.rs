@@ -18,8 +18,9 @@ pub(crate) struct Hint {
     pub(crate) creates_lasting: bool,
     /// A tag SELECT may be of a temporary table: CREATE … AS and SELECT INTO have that tag.
     pub(crate) selects_temporary: bool,
-    /// It may call a function that changes its session: an advisory lock of the session, or a parameter
-    /// that is set for longer than the transaction.
+    /// It may do by a function, a view or a block of code what outlives the transaction: lock for the session, or set
+    /// a parameter. This may have been done whatever the tag is, and if there is none: by a part of a result, or before
+    /// an error.
     pub(crate) calls_session: bool,
     /// A tag DEALLOCATE may be of a statement of the proxy's own.
     pub(crate) names_ours: bool,
@@ -58,21 +59,33 @@ impl Hint {
             creates_lasting,
             // What is not looked at may say anything.
             selects_temporary: !creates_lasting && (!is_whole || has("create") || has("into")),
-            calls_session: !is_whole
-                || all.iter().any(|word| LOCKS.contains(word))
-                || has("set_config") && !has("true") && !configures_reported(&lower),
+            // What lies beyond is looked at as it comes (`Beyond`).
+            calls_session: all.iter().any(|word| LOCKS.contains(word))
+                || has("pg_settings") && has("update")
+                || contains(&lower, b"u&\"")
+                || sets_for_session(&lower)
+                || is_block(&lower),
             names_ours: !is_whole || contains(&lower, b"bpfdb_") || contains(&lower, b"u&\""),
+        }
+    }
+
+    /// Of a call of a function by its number, which may be any.
+    pub(crate) fn of_call() -> Self {
+        Self {
+            calls_session: true,
+            ..Self::default()
         }
     }
 
     /// Does what this tag is of outlive its transaction, in the session?
     pub(crate) fn leaves_state(self, tag: &[u8]) -> bool {
         match tag {
-            b"LISTEN" | b"PREPARE" | b"LOAD" => true,
+            // A block of code may do anything.
+            b"LISTEN" | b"PREPARE" | b"LOAD" | b"DO" => true,
             b"DECLARE CURSOR" => !self.cursor_ends,
             tag if tag.starts_with(b"CREATE ") => !self.creates_lasting,
-            tag if tag.starts_with(b"SELECT ") => self.selects_temporary || self.calls_session,
-            b"EXPLAIN" | b"DO" => self.selects_temporary || self.calls_session,
+            b"EXPLAIN" => self.selects_temporary,
+            tag if tag.starts_with(b"SELECT ") => self.selects_temporary,
             _ => false,
         }
     }
@@ -90,10 +103,46 @@ impl Hint {
     }
 }
 
+/// What of a text is not looked at as a whole: parts of it that show that it calls what a session keeps.
+#[derive(Debug)]
+pub(crate) struct Beyond {
+    /// The end of what has come, in small letters: a part may begin in it.
+    end: Vec<u8>,
+}
+
+impl Beyond {
+    const PARTS: [&[u8]; 4] = [b"set_config", b"advisory_lock", b"pg_settings", b"u&\""];
+    /// Shorter than a part, and as long as the longest one's beginning.
+    const OVERLAP: usize = 12;
+
+    /// Behind a text.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let from = text.len().saturating_sub(Self::OVERLAP);
+        let end = text[from..].to_ascii_lowercase();
+        Self { end }
+    }
+
+    /// Is one of the parts in the next piece?
+    pub(crate) fn calls_session(&mut self, piece: &[u8]) -> bool {
+        self.end.extend(piece.to_ascii_lowercase());
+        let is_there = Self::PARTS.iter().any(|part| contains(&self.end, part));
+        let from = self.end.len().saturating_sub(Self::OVERLAP);
+        self.end.drain(..from);
+        is_there
+    }
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
 fn words(lower: &[u8]) -> Vec<&[u8]> {
-    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
     lower
-        .split(|byte| !is_of_word(byte))
+        .split(|byte| !is_of_word(*byte))
         .filter(|word| !word.is_empty())
         .collect()
 }
@@ -111,24 +160,91 @@ fn is_temporary(lower: &[u8], words: &[&[u8]]) -> bool {
     words.iter().any(says) || contains(lower, b"u&\"")
 }
 
-/// Is each call of `set_config()` about a parameter that PostgreSQL reports, which is named there?
-fn configures_reported(lower: &[u8]) -> bool {
+/// Is there a call of `set_config()` that may set a parameter for longer than the transaction, and none that PostgreSQL
+/// reports?
+fn sets_for_session(lower: &[u8]) -> bool {
     const CALL: &[u8] = b"set_config";
     let mut rest = lower;
     while let Some(at) = rest.windows(CALL.len()).position(|window| window == CALL) {
-        rest = rest[at + CALL.len()..].trim_ascii_start();
-        let name = rest.strip_prefix(b"(").map(<[u8]>::trim_ascii_start);
-        let name = name.and_then(|name| name.strip_prefix(b"'"));
-        let is_reported = |known: &&str| {
-            let after = name.and_then(|name| name.strip_prefix(known.as_bytes()));
-            let after = after.and_then(|after| after.strip_prefix(b"'"));
-            after.is_some_and(|after| after.trim_ascii_start().starts_with(b","))
+        rest = &rest[at + CALL.len()..];
+        let Some(arguments) = arguments(rest) else {
+            return true;
         };
-        if !REPORTED.iter().any(is_reported) {
-            return false;
+        let [name, _, is_local] = arguments[..] else {
+            return true;
+        };
+        let name = name
+            .strip_prefix(b"'")
+            .and_then(|name| name.strip_suffix(b"'"));
+        let is_reported = name.is_some_and(|name| {
+            let mut known = REPORTED.iter();
+            known.any(|known| known.as_bytes() == name)
+        });
+        if !is_reported && is_local != b"true" {
+            return true;
         }
     }
-    true
+    false
+}
+
+/// What stands between the brackets at the beginning of a text, at each comma outside of quotes and inner brackets.
+/// `None`: there are no such brackets, or something is in them that may hide where they end.
+fn arguments(text: &[u8]) -> Option<Vec<&[u8]>> {
+    let text = text.trim_ascii_start().strip_prefix(b"(")?;
+    let (mut from, mut depth, mut quoted) = (0, 0, false);
+    let mut arguments = Vec::new();
+    for (at, &byte) in text.iter().enumerate() {
+        let next = text.get(at + 1).copied().unwrap_or_default();
+        match byte {
+            b'\\' => return None,
+            b'\'' => quoted = !quoted,
+            _ if quoted => {}
+            b'"' => return None,
+            b'-' if next == b'-' => return None,
+            b'/' if next == b'*' => return None,
+            b'$' if !next.is_ascii_digit() => return None,
+            b'(' => depth += 1,
+            b',' | b')' if depth == 0 => {
+                arguments.push(text[from..at].trim_ascii());
+                from = at + 1;
+                if byte == b')' {
+                    return Some(arguments);
+                }
+            }
+            b')' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Is its first statement DO? Before an error in such a block it may have ended a transaction of its own. Only the
+/// first one can do so.
+fn is_block(lower: &[u8]) -> bool {
+    let mut rest = lower;
+    loop {
+        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+        rest = &rest[blanks..];
+        if let Some(comment) = rest.strip_prefix(b"--") {
+            let end = comment
+                .iter()
+                .position(|byte| matches!(byte, b'\n' | b'\r'));
+            rest = end.map_or(&[][..], |end| &comment[end..]);
+        } else if let Some(comment) = rest.strip_prefix(b"/*") {
+            let end = comment.windows(2).position(|window| window == b"*/");
+            let (within, behind) = comment.split_at(end.map_or(comment.len(), |end| end + 2));
+            // Where a comment in a comment ends is not looked for.
+            if contains(within, b"/*") {
+                return words(lower).contains(&&b"do"[..]);
+            }
+            rest = behind;
+        } else if let Some(behind) = rest.strip_prefix(b";") {
+            rest = behind;
+        } else {
+            let behind = rest.strip_prefix(b"do");
+            return behind.is_some_and(|rest| !rest.first().is_some_and(|next| is_of_word(*next)));
+        }
+    }
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {
@@ -143,9 +259,8 @@ fn is_known_set(lower: &[u8]) -> bool {
     {
         return false;
     }
-    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let words: Vec<&[u8]> = lower
-        .split(is_blank)
+        .split(|byte| is_blank(*byte))
         .filter(|word| !word.is_empty())
         .collect();
     let word = |n: usize| {
@@ -235,6 +350,21 @@ mod tests {
             "select set_config('timezone' || 'b', 'c', false)",
             "select set_config($1, 'c', false)",
             "select set_config('timezone', 'UTC', false), set_config('work_mem', '7MB', false)",
+            "select set_config('a.b', 'true', false)",
+            "select set_config('a.b', c, false) from d where e = true",
+            "select set_config('a.b', set_config('a.c', 'd', false), true)",
+            "select set_config('a.b', 'true)', false)",
+            "select set_config('a.b', 'c', false /* true) */)",
+            "select set_config('a.b', $a$, true)$a$, false)",
+            "select set_config('a.b', e'\\', true)', false)",
+            "select set_config('a.b', 'c', not true)",
+            "select \"set_config\"('a.b', 'c', false)",
+            "select u&\"set\\005fconfig\"('a.b', 'c', false)",
+            "update t set a = set_config('a.b', 'c', false) returning a",
+            "update pg_settings set setting = 'off' where name = 'synchronous_commit'",
+            "do $$begin set role a; end$$",
+            " ; -- a\n /* b */\x0bDO language plpgsql 'begin end'",
+            "/* a /* b */ */ do 'begin end'",
         ] {
             assert!(hint(kept).calls_session, "{kept}");
         }
@@ -243,6 +373,11 @@ mod tests {
             "select set_config('a.b', 'c', true)",
             "SELECT set_config('TimeZone', 'UTC', false)",
             "select pg_catalog.set_config ( 'DateStyle' , $1, $2), set_config('timezone', 'UTC', $3)",
+            "select set_config('a.b', coalesce($1, 'it''s (', '1'), true ), 2",
+            "select setting from pg_settings",
+            "-- a\ninsert into a values (1) on conflict do nothing",
+            "/* do */ select 1",
+            "domain",
             "select 1",
         ] {
             assert!(!hint(not).calls_session, "{not}");
@@ -250,7 +385,19 @@ mod tests {
         assert!(hint("deallocate \"bpfdb_1\"").names_ours);
         assert!(!hint("deallocate mine").names_ours);
         let cut = Hint::of(b"select 1", false);
-        assert!(cut.selects_temporary && cut.calls_session && cut.names_ours);
+        assert!(cut.selects_temporary && cut.names_ours && !cut.calls_session);
+    }
+
+    #[test]
+    fn a_long_text_is_looked_at_as_it_comes() {
+        let text = b"insert into a select SET_CONFIG('a.b', 'c', false) returning 1";
+        for size in 1..text.len() {
+            let mut beyond = Beyond::of(b"select 'a very long one', ");
+            let mut pieces = text.chunks(size);
+            assert!(pieces.any(|piece| beyond.calls_session(piece)), "{size}");
+        }
+        assert!(Beyond::of(b"select pg_advisory_").calls_session(b"lock(1)"));
+        assert!(!Beyond::of(b"insert into a values").calls_session(b"('configuration')"));
     }
 
     #[test]

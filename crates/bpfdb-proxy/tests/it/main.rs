@@ -7,6 +7,7 @@ mod console;
 mod drivers;
 mod failover;
 mod invariants;
+mod isolation;
 mod limits;
 mod metrics;
 mod mirroring;
