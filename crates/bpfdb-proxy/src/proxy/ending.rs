@@ -1,11 +1,19 @@
 //! The proxy is to end, at once or when something is over.
 
+use std::time::{Duration, Instant};
+
 use super::Proxy;
+use crate::client::Client;
+use crate::io::slab::Id;
 use crate::io::socket::{self, Address};
+use crate::settings::PoolMode;
 use crate::wire::reply::state;
 
 /// Why a connection ends.
 pub(super) const TOLD: &str = "the proxy is shutting down";
+
+/// Clients may take so long with the rest of their replies when all transactions are over.
+const READ_TIME: Duration = Duration::from_secs(5);
 
 /// What is awaited before the proxy ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,10 +40,14 @@ impl Proxy {
     /// Begins to end. What was awaited before may be more, or the same, but not another thing.
     ///
     /// # Errors
-    /// It waits for servers to be closed, and is asked to go on serving clients until they leave.
+    /// It waits for servers to be closed, and is asked to go on serving clients until they leave. Or another proxy
+    /// follows this one, and has its listeners.
     pub(super) fn begin_ending(&mut self, ending: Ending) -> Result<(), String> {
         if self.ending.pauses() && ending == Ending::Clients {
             return Err("pooler is shutting down".into());
+        }
+        if self.has_successor() && ending != Ending::Paused {
+            return Err("another proxy takes over".into());
         }
         tracing::info!(?ending, "the proxy is to end");
         self.ending = ending;
@@ -77,11 +89,44 @@ impl Proxy {
                 }
             }
         }
+        if self.ending.pauses() {
+            self.end_pinned();
+        }
         self.ends |= match self.ending {
             Ending::No => false,
-            Ending::Paused | Ending::Servers => self.servers.len() == 0,
+            Ending::Paused | Ending::Servers => self.are_all_paused() && self.has_sent_all(),
             Ending::Clients => !self.has_clients(),
         };
+    }
+
+    /// Clients that would keep their servers until they leave, though they have no transaction. Those of session
+    /// pooling do so as it is meant.
+    fn end_pinned(&mut self) {
+        for id in self.clients.ids() {
+            if self
+                .clients
+                .get(id)
+                .is_some_and(|client| self.rests(client))
+            {
+                self.refuse(id, state::ADMIN_SHUTDOWN, TOLD);
+            }
+        }
+    }
+
+    /// Does a client keep a server that has nothing to do?
+    fn rests(&self, client: &Client) -> bool {
+        let is_done = client.is_between() && client.input.is_empty() && !client.has_output();
+        let server = client.server.and_then(|server| self.servers.get(server));
+        let is_quiet = server.is_some_and(|server| server.is_quiet() && server.cancels == 0);
+        client.pinned && client.mode != PoolMode::Session && is_done && is_quiet
+    }
+
+    /// Have all clients taken what is for them, or had the time for it?
+    fn has_sent_all(&mut self) -> bool {
+        let since = *self.read_since.get_or_insert_with(Instant::now);
+        let is_here = |client: &Client| client.shadow.is_none() && client.has_output();
+        let has_output = |id: &Id| self.clients.get(*id).is_some_and(is_here);
+        !self.clients.ids().iter().any(has_output) || since.elapsed() >= READ_TIME
     }
 
     /// Operators do not count, and what is sent to a mirror does not, either. Those of a proxy that this one follows

@@ -152,6 +152,8 @@ pub struct Proxy {
     ends: bool,
     /// It is when this is so.
     ending: ending::Ending,
+    /// Since when all that is awaited for the end is there, but for what clients have not taken.
+    read_since: Option<Instant>,
 }
 
 type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
@@ -248,6 +250,7 @@ impl Proxy {
             asker,
             ends: false,
             ending: ending::Ending::No,
+            read_since: None,
         };
         proxy.begin_succession(predecessor)?;
         proxy.take_over()?;

@@ -48,10 +48,12 @@ impl Proxy {
             match *what {
                 STOP => self.ends = true,
                 STOP_WHEN_PAUSED => {
-                    // Unless it awaits something already: then that ends it.
-                    if self.ending == Ending::No {
-                        let _ = self.begin_ending(Ending::Paused);
-                    }
+                    // Unless it does so already: then that ends it.
+                    let _ = match self.ending {
+                        Ending::No => self.begin_ending(Ending::Paused),
+                        Ending::Clients => self.begin_ending(Ending::Servers),
+                        Ending::Paused | Ending::Servers => Ok(()),
+                    };
                 }
                 MAKE_PAGE => self.make_page(),
                 _ => {

@@ -87,6 +87,11 @@ fn listen_for_successor(path: &Path) -> Result<OwnedFd> {
 }
 
 impl Proxy {
+    /// Has another proxy come to follow this one?
+    pub(super) fn has_successor(&self) -> bool {
+        self.succession.successor.is_some()
+    }
+
     /// Waits for clients of the predecessor, and for a successor.
     ///
     /// # Errors

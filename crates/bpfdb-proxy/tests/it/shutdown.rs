@@ -1,5 +1,6 @@
 //! How the proxy ends: by signals, and by the words of the console.
 
+use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ fn a_proxy_waits_for_its_clients() {
         assert_eq!(kinds(&one.query("commit")), "CZ", "{way:?}");
         assert_eq!(rows(&two.until(b'Z')), [["3"]], "{way:?}");
         let refused = operator.query("RESUME");
-        assert_eq!(error(&refused, b'M'), "pooler is shutting down");
+        assert_eq!(error(&refused, b'M'), "pooler is not paused/suspended");
         drop(one);
         thread::sleep(MOMENT);
         assert_eq!(two.value("select 4"), "4", "{way:?}");
@@ -110,6 +111,95 @@ fn a_proxy_waits_for_its_servers() {
         assert_eq!(one.value("select 1"), "1", "{way:?}");
         assert_eq!(kinds(&one.query("commit")), "CZ", "{way:?}");
         assert_eq!(error(&idle.until(0), b'C'), "57P01", "{way:?}");
+        await_end(&proxy);
+    }
+}
+
+/// A pause that was there before would keep clients from leaving.
+#[test]
+fn a_pause_can_be_taken_back_while_clients_are_awaited() {
+    for way in WAYS {
+        let proxy = start(way, 1);
+        let mut client = proxy.client();
+        assert_eq!(client.value("select 1"), "1");
+        let mut operator = console(proxy.port, ADMIN);
+        assert_eq!(kinds(&operator.query("PAUSE")), "CZ", "{way:?}");
+        shut_down(&mut operator, "WAIT_FOR_CLIENTS");
+        client.send(&query("select 2"));
+        assert_eq!(kinds(&operator.query("RESUME")), "CZ", "{way:?}");
+        assert_eq!(rows(&client.until(b'Z')), [["2"]], "{way:?}");
+        drop(client);
+        await_end(&proxy);
+    }
+}
+
+#[test]
+fn a_signal_has_a_proxy_wait_for_servers_only() {
+    use nix::sys::signal::Signal;
+
+    let program = Program::start(&format!(
+        "[databases]\npostgres = host=127.0.0.1 port={{port}}\n[pgbouncer]\nauth_type = trust\n\
+         pool_mode = transaction\nadmin_users = {ADMIN}\n"
+    ));
+    let mut client = program.client();
+    client.query("begin");
+    shut_down(&mut console(program.port, ADMIN), "WAIT_FOR_CLIENTS");
+    program.signal(Signal::SIGINT);
+    assert_eq!(kinds(&client.query("commit")), "CZ");
+    assert_eq!(error(&client.until(0), b'C'), "57P01");
+    assert!(program.ended());
+}
+
+/// It would keep it until it leaves, which may be never.
+#[test]
+fn a_client_that_keeps_a_server_for_nothing_is_ended() {
+    for way in WAYS {
+        let proxy = start(way, 1);
+        let mut client = proxy.client();
+        client.query("set work_mem = '7MB'");
+        assert_eq!(client.value("show work_mem"), "7MB");
+        client.query("begin");
+        let mut operator = console(proxy.port, ADMIN);
+        shut_down(&mut operator, "WAIT_FOR_SERVERS");
+        thread::sleep(MOMENT);
+        assert_eq!(client.value("select 1"), "1", "{way:?}");
+        assert_eq!(kinds(&client.query("commit")), "CZ", "{way:?}");
+        assert_eq!(error(&client.until(0), b'C'), "57P01", "{way:?}");
+        await_end(&proxy);
+    }
+}
+
+/// The transaction is over when the database has sent its reply, of which much is still here.
+#[test]
+fn the_last_reply_arrives() {
+    const SIZE: usize = 24 << 20;
+    for way in WAYS {
+        let proxy = start(way, 1);
+        let mut client = proxy.client();
+        client.send(&query(&format!("select repeat('x', {SIZE})")));
+        client.socket.peek(&mut [0]).expect("its beginning");
+        shut_down(&mut console(proxy.port, ADMIN), "WAIT_FOR_SERVERS");
+        let (mut received, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+        let begun = Instant::now();
+        loop {
+            match client.socket.read(&mut piece) {
+                Ok(0) => break,
+                Ok(bytes) => received.extend_from_slice(&piece[..bytes]),
+                // So a read may end of a socket whose bytes come past TCP (docs/proxy.md).
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    assert!(begun.elapsed() < PATIENCE, "{way:?}: nothing comes");
+                }
+                Err(error) => panic!("{way:?}: {error}, behind {} bytes", received.len()),
+            }
+            // Slower than the proxy would be with the rest.
+            thread::sleep(Duration::from_millis(3));
+        }
+        assert!(received.len() > SIZE, "{way:?}: {}", received.len());
+        let ready = b"Z\0\0\0\x05I";
+        let is_there = received[SIZE..]
+            .windows(ready.len())
+            .any(|bytes| bytes == ready);
+        assert!(is_there, "{way:?}");
         await_end(&proxy);
     }
 }

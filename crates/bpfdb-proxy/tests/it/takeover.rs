@@ -21,7 +21,7 @@ use crate::mirroring::{await_value, databases, with_table};
 use crate::postgres::{self, PASSWORD, SECRETIVE, USER};
 use crate::proxy::{TestProxy, Way};
 use crate::succession::{await_end, settings, socket as takeover_socket, successor};
-use crate::wire::{Wire, kinds, query, rows, start_packet};
+use crate::wire::{Wire, error, kinds, query, rows, start_packet};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of the messages, which both proxies have to have.
@@ -124,6 +124,22 @@ fn a_successor_that_ends_on_the_way_changes_nothing() {
         assert_eq!(wire.value("select 5"), "5");
         assert_eq!(after.client().value("select 6"), "6");
     }
+}
+
+/// The files of the sockets would be gone that the successor is about to have.
+#[test]
+fn a_proxy_with_a_successor_closes_no_sockets() {
+    let socket = takeover_socket();
+    let proxy = TestProxy::with(Way::Plain, settings(&socket.path));
+    let mut operator = console(proxy.port, ADMIN);
+    let peer = Peer::come(&socket.path);
+    peer.until(b'E');
+    for what in ["WAIT_FOR_CLIENTS", "WAIT_FOR_SERVERS"] {
+        let told = operator.query(&format!("SHUTDOWN {what}"));
+        assert_eq!(error(&told, b'M'), "another proxy takes over", "{what}");
+    }
+    drop(peer);
+    assert_eq!(proxy.client().value("select 1"), "1");
 }
 
 #[test]

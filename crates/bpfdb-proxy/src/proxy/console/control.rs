@@ -111,7 +111,7 @@ impl Proxy {
 
     fn resume_database(&mut self, database: Option<&str>) -> Result<(), String> {
         match database {
-            None if self.ending != Ending::No => return Err("pooler is shutting down".into()),
+            None if self.ending.pauses() => return Err("pooler is shutting down".into()),
             None if !self.held.all_paused => {
                 return Err("pooler is not paused/suspended".into());
             }
