@@ -125,7 +125,12 @@ impl Proxy {
         Ok(())
     }
 
-    fn is_there(&self, awaited: &Awaited) -> bool {
+    /// Has no database a server, as behind PAUSE?
+    pub(crate) fn are_all_paused(&self) -> bool {
+        self.is_there(&Awaited::Paused(None))
+    }
+
+    pub(crate) fn is_there(&self, awaited: &Awaited) -> bool {
         let servers = |database: &Option<String>| {
             let pools = self.pools_of(database.as_deref());
             let is_of = move |id: &Id| pools.contains(&self.servers[*id].pool);
