@@ -13,6 +13,7 @@ use super::atomic::is_open;
 use super::collection::{Collection, find_in, kind_of, load_value, read};
 use super::context::Context;
 use super::large::SessionPages;
+use super::time_slice::TimeSlice;
 use crate::instance::page_cache::{Known, PageCache};
 use crate::protocol::reply;
 
@@ -43,7 +44,8 @@ pub(super) fn look_up<T>(
         }
         return outcome;
     }
-    if !cache.knows(&stored) {
+    let is_known = cache.knows(&stored);
+    if !is_known {
         let Some(found) = load_value(session, key, kind)? else {
             return Ok(None);
         };
@@ -53,9 +55,16 @@ pub(super) fn look_up<T>(
         cache.suppose(&stored, kind, head);
     }
     let kept = by_kept_pages(cache, session, &stored, kind, &mut work);
-    cache.end();
+    let was_found = cache.take_found();
+    let statistics = &context.instance.statistics;
+    // The engine has counted reads of pages, and of the key several.
+    statistics.subtract(cache.end());
     let found = match kept {
         Some(found) => {
+            if is_known {
+                let number = |found| u64::from(was_found == Some(found));
+                statistics.got_many(number(true), number(false));
+            }
             if matches!(found, Ok(None)) {
                 session.note_miss(key);
             }
@@ -76,13 +85,17 @@ fn by_kept_pages<T>(
     work: &mut impl FnMut(Collection<'_>) -> Result<T, Failure>,
 ) -> Option<Result<Option<T>, Failure>> {
     cache.begin();
-    for _ in 0..ATTEMPTS {
+    let slice = TimeSlice::begin();
+    for number in 0..ATTEMPTS {
+        if number > 1 && slice.is_over() {
+            return None;
+        }
         let outcome = attempt(cache, stored, kind, work);
         let is_complete = !matches!(outcome, Err(Failure::NotFetched));
         if is_complete && cache.is_current() {
             return Some(outcome);
         }
-        if cache.wants_much() {
+        if cache.wants_much(1) {
             return None;
         }
         let is_unchanged = cache.fetch(session).ok()?;
@@ -132,11 +145,22 @@ fn check(found: ValueType, kind: ValueType) -> Result<(), Failure> {
 
 /// Number of elements.
 pub(super) fn len(context: &mut Context<'_>, key: &[u8], kind: ValueType) -> Result<u64, Failure> {
-    let found = look_up(context, key, kind, |collection| match collection {
-        Collection::Small(bytes) => Ok(Run::parse(&bytes)?.len() as u64),
-        Collection::Large(large) => Ok(large.len()),
-    })?;
-    Ok(found.unwrap_or(0))
+    if context.instance.page_cache.is_gathering() {
+        let found = look_up(context, key, kind, |collection| match collection {
+            Collection::Small(bytes) => Ok(Run::parse(&bytes)?.len() as u64),
+            Collection::Large(large) => Ok(large.len()),
+        })?;
+        return Ok(found.unwrap_or(0));
+    }
+    // Head or run say it: no page is read.
+    let Some(found) = load_value(context.session, key, kind)? else {
+        return Ok(0);
+    };
+    let Some(head) = big::Head::parse(&found.value)? else {
+        return Ok(Run::parse(&found.value)?.len() as u64);
+    };
+    context.set_needs_daemon(true);
+    Ok(head.elements)
 }
 
 /// The values of some elements of a hash or a sorted set, and `Some` for each that a set has; `None`: the key is absent.

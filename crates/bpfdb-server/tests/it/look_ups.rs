@@ -333,6 +333,64 @@ fn a_pipeline_takes_few_calls() {
     );
 }
 
+/// Ranges of more pages than are kept for one look-up are read in the old way at once, however many of their pages are
+/// kept: no attempt walks through these first. Another client is served in between.
+#[test]
+fn long_ranges_make_no_attempts() {
+    const REQUESTS: u64 = 32;
+    let server = shared();
+    let (mut client, mut other) = (server.client(), server.client());
+    fill(&mut client, "RPUSH l", 40_000, |n| {
+        format!("element-{n:06}")
+    });
+    // Two parts of three are kept from here on.
+    for start in (0..27_000).step_by(3000) {
+        client.say(&format!("LRANGE l {start} {}", start + 2999));
+    }
+    let begun = figure(&mut other, "bpfdb_operations_begin_read_only");
+    client.send(&words("LRANGE l 0 -1").repeat(REQUESTS as usize));
+    assert_eq!(other.say("PING"), "+PONG\r\n");
+    for _ in 0..REQUESTS {
+        let (reply, _) = Reply::parse(&client.reply()).expect("a reply");
+        assert_eq!(reply.items.len(), 40_000);
+    }
+    let calls = figure(&mut other, "bpfdb_operations_begin_read_only") - begun;
+    // One for the transaction that reads, and sometimes one that asks for the head.
+    assert!(calls <= 3 * REQUESTS, "{calls} calls");
+}
+
+/// A collection that was not seen before spoils nothing that was found in others: each takes a head and one page.
+#[test]
+fn new_keys_of_a_pipeline_spoil_no_other() {
+    let server = shared();
+    let (mut client, mut other) = (server.client(), server.client());
+    for number in 0..DEPTH {
+        fill(&mut client, &format!("HSET h{number}"), 2000, |n| {
+            format!("f{n} v{number}")
+        });
+    }
+    let asked: Vec<String> = (0..DEPTH).map(|n| format!("HGET h{n} f1000")).collect();
+    let begun = figure(&mut other, "bpfdb_operations_begin_read_only");
+    let hits = figure(&mut other, "keyspace_hits");
+    let replies = pipeline(&mut client, asked.iter().map(String::as_str));
+    let expected: Vec<String> = (0..DEPTH).map(|n| text(&format!("v{n}"))).collect();
+    assert_eq!(replies, expected);
+    let calls = figure(&mut other, "bpfdb_operations_begin_read_only") - begun;
+    // A message may come in parts.
+    assert!(calls <= DEPTH as u64, "{calls} calls");
+    // The kernel may have counted the first one as well, before it handed the connection over.
+    let counted = figure(&mut other, "keyspace_hits") - hits;
+    assert!((16..=17).contains(&counted), "{counted} hits");
+    // Alone they are counted in the same way.
+    let hits = figure(&mut other, "keyspace_hits");
+    for (command, reply) in asked.iter().zip(&expected) {
+        assert_eq!(client.say(command), *reply);
+        assert_eq!(client.say(&command.replace("HGET", "HEXISTS")), ":1\r\n");
+    }
+    let counted = figure(&mut other, "keyspace_hits") - hits;
+    assert_eq!(counted, 2 * DEPTH as u64);
+}
+
 /// Two fields, and two members, that are always written together, with numbers that rise: nobody sees one of them
 /// without the other, nor an earlier number after a later one.
 #[test]

@@ -67,6 +67,11 @@ impl<P: Pages> Cache<P> {
         Ok(known.bytes.as_ref().ok_or(MISSING)?)
     }
 
+    /// About so many pages will be read next.
+    pub(super) fn admit(&mut self, pages: u64) -> Result<(), P::Error> {
+        self.pages.admit(pages)
+    }
+
     /// These pages will be read next, probably.
     pub(super) fn announce(&mut self, places: impl Iterator<Item = Place>) {
         let unknown = places.filter(|place| !self.known.contains_key(place));

@@ -13,6 +13,8 @@ use crate::run::{Malformed, Run};
 pub(super) const MAX: usize = if cfg!(test) { 256 } else { 4096 };
 /// Bytes that a page has on average, about.
 pub(super) const TARGET: usize = MAX / 2;
+/// Bytes of a leaf that was filled in the order of its elements, about.
+pub(super) const FILLED: usize = MAX / 8 * 7;
 /// Bytes below which a page is joined with one beside it, if both fit into one.
 pub(super) const MIN: usize = MAX / 4;
 
@@ -83,6 +85,14 @@ pub trait Pages: Debug {
 
     /// These pages will be read next, probably: they may be fetched together.
     fn announce(&mut self, _: &[PageKey]) {}
+
+    /// About so many pages will be read for what comes next.
+    ///
+    /// # Errors
+    /// That is too much where pages are read like this; nothing was read for it yet.
+    fn admit(&mut self, _: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Self::Error>;
 

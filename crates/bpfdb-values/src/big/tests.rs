@@ -559,3 +559,85 @@ fn pages_that_are_removed_count() {
         big.changed_bytes()
     );
 }
+
+/// Pages that are read for ranges, counted; more than so many are not admitted.
+#[derive(Clone, Debug)]
+struct Counted {
+    pages: Memory,
+    most: u64,
+    announced: Rc<RefCell<usize>>,
+    read: Rc<RefCell<usize>>,
+}
+
+impl Pages for Counted {
+    type Error = Malformed;
+
+    fn read(&mut self, page: PageKey) -> Result<Option<Rc<Page>>, Malformed> {
+        *self.read.borrow_mut() += 1;
+        self.pages.read(page)
+    }
+
+    fn announce(&mut self, pages: &[PageKey]) {
+        *self.announced.borrow_mut() += pages.len();
+    }
+
+    fn admit(&mut self, pages: u64) -> Result<(), Malformed> {
+        if pages > self.most {
+            return Err(Malformed("too many pages"));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Malformed> {
+        self.pages.write(page, bytes)
+    }
+
+    fn remove(&mut self, page: PageKey) -> Result<(), Malformed> {
+        self.pages.remove(page)
+    }
+}
+
+/// The leaves of a range are announced once, and a range of too many is refused before a page of it is read.
+#[test]
+fn ranges_announce_each_leaf_once_and_ask_first() {
+    let elements: Vec<Vec<u8>> = (0..3000_u32)
+        .map(|n| format!("element-{n:05}").into())
+        .collect();
+    let entries = elements.iter().map(|element| (&element[..], &b""[..]));
+    let run = crate::run::write(entries, History::default());
+    let memory = Memory::default();
+    let head = memory.build(Kind::List, &run);
+    let leaves = memory
+        .0
+        .borrow()
+        .keys()
+        .filter(|key| key.place.is_leaf())
+        .count();
+    assert!(leaves > 100, "{leaves} leaves");
+    let open = |most| {
+        let pages = Counted {
+            pages: memory.clone(),
+            most,
+            announced: Rc::default(),
+            read: Rc::default(),
+        };
+        (pages.clone(), Big::open(Kind::List, head.clone(), pages))
+    };
+    let (counted, mut list) = open(u64::MAX);
+    list.elements(0..3000).expect("sound");
+    let announced = *counted.announced.borrow();
+    assert!(announced <= leaves, "{announced} of {leaves}");
+    assert!(announced > leaves / 2, "{announced} of {leaves}");
+    // What is asked for is about the number of leaves.
+    for (most, admitted) in [(leaves / 2, false), (leaves * 3 / 2, true)] {
+        let (counted, mut list) = open(most as u64);
+        assert_eq!(
+            list.elements(0..3000).is_ok(),
+            admitted,
+            "{most} of {leaves}"
+        );
+        assert_eq!(list.whole().is_ok(), admitted, "{most} of {leaves}");
+        assert_eq!(*counted.read.borrow() > 0, admitted);
+        assert!(list.elements(1000..1100).is_ok());
+    }
+}

@@ -372,13 +372,19 @@ impl<P: Pages> Big<P> {
     /// # Errors
     /// Those of the pages.
     pub fn elements(&mut self, numbers: Range<u64>) -> Result<Vec<u8>, P::Error> {
-        let mut gathered = Gathered::default();
+        self.admit(numbers.end.saturating_sub(numbers.start))?;
+        let (mut gathered, mut announced) = (Gathered::default(), None);
         let mut next = numbers.start;
         while next < numbers.end {
             let Some(path) = self.path(Aim::Number(next))? else {
                 break;
             };
-            self.announce_leaves(&path, numbers.end)?;
+            // Once for each parent: it has many leaves.
+            let parent = path.steps.last().map(|step| step.page);
+            if parent != announced {
+                self.announce_leaves(&path, numbers.end)?;
+                announced = parent;
+            }
             let bytes = Rc::clone(self.cache.shared(path.leaf)?);
             let len = Run::parse(&bytes)?.len();
             let places = places_in(&path, len, next..numbers.end);

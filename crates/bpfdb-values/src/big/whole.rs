@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::Big;
 use super::children::children;
-use super::page::{Page, Pages};
+use super::page::{self, Page, Pages};
 use super::place::Place;
 use super::tree::{Gathered, HEIGHT_MAX, TOO_HIGH};
 use crate::limits::Kind;
@@ -20,6 +20,7 @@ impl<P: Pages> Big<P> {
     /// # Errors
     /// Those of the pages.
     pub fn whole(&mut self) -> Result<Vec<u8>, P::Error> {
+        self.admit(self.head.elements)?;
         let mut gathered = Gathered::default();
         match self.kind {
             Kind::Hash | Kind::Set => {
@@ -40,6 +41,13 @@ impl<P: Pages> Big<P> {
             return Ok(Set::read(&run)?.write());
         }
         Ok(run)
+    }
+
+    /// So many elements will be read, which are of average length: may the pages that have them be read?
+    pub(super) fn admit(&mut self, elements: u64) -> Result<(), P::Error> {
+        let bytes = self.whole_len() / self.head.elements.max(1);
+        self.cache
+            .admit(elements.saturating_mul(bytes) / page::FILLED as u64)
     }
 
     /// Adds the leaves below a page with so many pages above it. Damaged pages may be below each other, or

@@ -87,6 +87,15 @@ impl Pages for SessionPages<'_> {
         }
     }
 
+    fn admit(&mut self, pages: u64) -> Result<(), Failure> {
+        if let Source::Cache(cache, _) = &mut self.0
+            && !cache.admits(pages)
+        {
+            return Err(Failure::NotFetched);
+        }
+        Ok(())
+    }
+
     fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Failure> {
         Ok(self.session()?.set(&stored_key(page), bytes)?)
     }

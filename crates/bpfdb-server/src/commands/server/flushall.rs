@@ -83,6 +83,9 @@ impl Job for Flush {
         session.set_database(own);
         deleted?;
         self.cursor = next;
+        if next == 0 && self.database.is_none() {
+            context.instance.page_cache.forget_all();
+        }
         if next == 0 && atomic::is_open(context.session) {
             context.replies.ok();
             return Ok(Progress::Done);

@@ -58,7 +58,7 @@ impl Batch {
             if is_complete && cache.is_current() {
                 return Ok(finished);
             }
-            if cache.wants_much() {
+            if cache.wants_much(self.entries.len()) {
                 break;
             }
             let is_unchanged = cache.fetch(context.session)?;
@@ -69,11 +69,16 @@ impl Batch {
                 context.replies.truncate(start);
                 finished = Finished::default();
             }
+            // The rest has its turn later.
+            if !finished.executed.times.is_empty() && slice.is_over() {
+                return Ok(finished);
+            }
         }
         Err(Failure::NotFetched)
     }
 
-    /// Goes on with the first entry that is not finished: is nothing missed by those that are to be executed now?
+    /// Goes on with the first entry that is not finished: is nothing missed by those that are to be executed now? Only that
+    /// one is executed in any case, the others as long as the slice lasts.
     fn pass(
         &self,
         context: &mut Context<'_>,
@@ -96,8 +101,14 @@ impl Batch {
                 }
                 Err(failure) => return Err(failure),
             };
+            let ended = Instant::now();
             if !is_complete {
                 context.replies.truncate(start);
+                let cache = &context.instance.page_cache;
+                let wants_much = cache.wants_much(self.entries.len());
+                if wants_much || !slice.has_room_at(ended, start) {
+                    break;
+                }
                 continue;
             }
             if let Some(text) = failure {
@@ -107,7 +118,6 @@ impl Batch {
             }
             finished.found += u64::from(found == Some(true));
             finished.missed += u64::from(found == Some(false));
-            let ended = Instant::now();
             finished.executed.times.push(ended - begun);
             begun = ended;
             if !slice.has_room_at(ended, context.replies.len()) {

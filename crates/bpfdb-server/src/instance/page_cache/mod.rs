@@ -21,6 +21,7 @@
 //!
 //! What is kept has an upper bound ([`pages`]).
 
+mod heads;
 mod pages;
 mod wanted;
 
@@ -28,14 +29,12 @@ use std::rc::Rc;
 
 use bpfdb::{Batch, Keyspace, Operation, Reads, Session, Status, ValueType, WatchToken};
 use bpfdb_values::big::{Head, Page, PageKey};
-use rustc_hash::FxHashMap;
 
+use self::heads::RecentHeads;
 use self::pages::RecentPages;
 pub(crate) use self::wanted::Small;
 use self::wanted::{Wanted, WantedKey};
 
-/// Heads that are kept.
-const HEADS_MAX: usize = 4096;
 /// Bytes of the longest value that a fetch brings. Pages are not longer, unless they have one element alone.
 const ROOM: usize = 4096;
 /// The same after there was a longer one.
@@ -74,8 +73,7 @@ pub(crate) enum Known {
 
 #[derive(Debug, Default)]
 pub(crate) struct PageCache {
-    /// By stored key.
-    heads: FxHashMap<Box<[u8]>, Rc<KnownHead>>,
+    heads: RecentHeads,
     pages: RecentPages,
     versions: u64,
     wanted: Wanted,
@@ -88,7 +86,7 @@ pub(crate) struct PageCache {
 impl PageCache {
     /// Is this key known to have a large collection?
     pub(crate) fn knows(&self, stored: &[u8]) -> bool {
-        self.heads.contains_key(stored)
+        self.heads.contains(stored)
     }
 
     /// A key has this head, as it seems.
@@ -98,16 +96,19 @@ impl PageCache {
 
     fn keep_head(&mut self, stored: &[u8], kind: ValueType, head: Head, seen: Option<WatchToken>) {
         self.versions += 1;
-        if self.heads.len() >= HEADS_MAX {
-            self.heads.clear();
-        }
         let known = KnownHead {
             kind,
             head,
             version: self.versions,
             seen,
         };
-        self.heads.insert(stored.into(), Rc::new(known));
+        self.heads.keep(stored.into(), Rc::new(known));
+    }
+
+    /// Nothing is known any more, as when the process began.
+    pub(crate) fn forget_all(&mut self) {
+        self.heads = RecentHeads::default();
+        self.pages = RecentPages::default();
     }
 
     // ---- Look-ups ------------------------------------------------------------------
@@ -141,9 +142,16 @@ impl PageCache {
         self.wanted.is_current()
     }
 
-    /// Do they want more than it is worth to fetch like this?
-    pub(crate) fn wants_much(&self) -> bool {
-        self.wanted.pages.len() > PAGES_MAX
+    /// May a look-up read so many pages? If not it wants too much from here on.
+    pub(crate) fn admits(&mut self, pages: u64) -> bool {
+        let is_too_much = pages > PAGES_MAX as u64;
+        self.wanted.is_too_much |= is_too_much;
+        !is_too_much
+    }
+
+    /// Do so many look-ups want more than it is worth to fetch like this?
+    pub(crate) fn wants_much(&self, look_ups: usize) -> bool {
+        self.wanted.is_much_for(look_ups)
     }
 
     /// Whether the key of the last attempt had a value, if that was asked; it is asked anew from here on.
@@ -154,11 +162,12 @@ impl PageCache {
     /// What is known of a key that an attempt reads.
     pub(crate) fn attempt(&mut self, stored: &[u8]) -> Known {
         let wanted = self.wanted.key(stored);
-        let known = match (self.heads.get(stored), &wanted.small) {
+        let known = match (self.heads.get_mut(stored), &wanted.small) {
             (Some(head), _) => Known::Large(Rc::clone(head)),
             (None, Some(small)) => Known::Small(Rc::clone(small)),
             (None, None) => Known::Nothing,
         };
+        wanted.is_shown |= !matches!(known, Known::Nothing);
         self.was_found = match &known {
             Known::Nothing => None,
             Known::Large(_) => Some(true),
@@ -187,7 +196,7 @@ impl PageCache {
     // ---- Fetches -------------------------------------------------------------------
 
     /// Reads the heads that attempts have read, and the pages that they missed, at one moment and in one call.
-    /// True: no head was written since it was read before.
+    /// True: no head was written since an attempt has read it. One that is seen for the first time was not.
     ///
     /// # Errors
     /// Those of the engine, and what this way does not read: long pages, cold values.
@@ -235,14 +244,15 @@ impl PageCache {
                 continue;
             }
             match session.status_of(found, number) {
-                Status::Found => self.reads.found += 1,
+                // Also without room for it.
+                Status::Found | Status::FoundLarge | Status::BadRequest => self.reads.found += 1,
                 Status::NotFound => self.reads.missed += 1,
                 _ => {}
             }
         }
     }
 
-    /// Takes in what a GET and a WATCH have found of a key: was it written since it was known?
+    /// Takes in what a GET and a WATCH have found of a key. False: it was written since an attempt has read it.
     fn take_head(
         &mut self,
         session: &Session,
@@ -257,33 +267,37 @@ impl PageCache {
         let holds = |before: &WatchToken| {
             before.still_holds(&now) && before.is_present() == value.is_some()
         };
+        // What no attempt has read spoils none.
+        let is_new = !std::mem::take(&mut key.is_shown);
         let head = value
             .filter(|_| HAVE_PAGES.contains(&kind))
             .map(Head::parse);
         let head = head.transpose().map_err(|_| Status::Corrupt)?.flatten();
         let Some(head) = head else {
-            let is_known = !self.heads.contains_key(&*key.stored);
-            self.heads.remove(&*key.stored);
+            let was_large = self.heads.remove(&key.stored);
             let before = key.small.take();
             key.small = Some(Rc::new(Small {
                 kind,
                 value: value.map(Vec::from),
                 seen,
             }));
-            return Ok(is_known && before.is_some_and(|small| holds(&small.seen)));
+            let is_same = !was_large && before.is_some_and(|small| holds(&small.seen));
+            key.is_shown = is_same && !is_new;
+            return Ok(is_new || is_same);
         };
         key.small = None;
-        let before = self.heads.get_mut(&*key.stored);
+        let before = self.heads.get_mut(&key.stored);
         if let Some(before) = before
             && before.kind == kind
             && before.head == head
             && before.seen.as_ref().is_none_or(holds)
         {
             Rc::make_mut(before).seen = Some(seen);
+            key.is_shown = !is_new;
             return Ok(true);
         }
         self.keep_head(&key.stored, kind, head, Some(seen));
-        Ok(false)
+        Ok(is_new)
     }
 
     /// Keeps the pages that were fetched; these.
@@ -296,14 +310,10 @@ impl PageCache {
     ) -> Result<Vec<PageKey>, Status> {
         let mut fetched = Vec::with_capacity(found.len() - heads);
         let versions: Vec<(u64, u64)> = (wanted.keys.iter())
-            .filter_map(|key| self.heads.get(&*key.stored))
+            .filter_map(|key| self.heads.peek(&key.stored))
             .map(|known| (known.head.identity, known.version))
             .collect();
-        let lens = (heads..found.len()).map(|number| session.value_in(found, number));
-        let len = lens.map(|value| value.ok().flatten().map_or(0, <[u8]>::len));
-        // One allocation for all.
-        let mut bytes = Vec::with_capacity(len.sum());
-        let mut places = Vec::with_capacity(wanted.pages.len());
+        let mut kept = Vec::with_capacity(wanted.pages.len());
         for number in heads..found.len() {
             let page = wanted.pages[number - heads];
             if has_no_room(session, found, number, wanted)? {
@@ -316,14 +326,15 @@ impl PageCache {
                 continue;
             };
             if let Some(value) = session.value_in(found, number)? {
-                let start = bytes.len();
-                bytes.extend_from_slice(value);
-                places.push((page, version, start..bytes.len()));
+                kept.push((page, version, value));
             }
         }
-        let block = Rc::new(bytes);
-        for (key, version, place) in places {
-            let page = Page::kept(Rc::clone(&block), place);
+        // One allocation for all.
+        let values: Vec<&[u8]> = kept.iter().map(|&(_, _, value)| value).collect();
+        let (block, mut start) = (Rc::new(values.concat()), 0);
+        for (key, version, value) in kept {
+            let page = Page::kept(Rc::clone(&block), start..start + value.len());
+            start += value.len();
             self.pages.keep(key, version, Rc::new(page));
         }
         Ok(fetched)

@@ -21,6 +21,8 @@ pub(crate) struct Small {
 pub(super) struct WantedKey {
     pub(super) stored: Box<[u8]>,
     pub(super) small: Option<Rc<Small>>,
+    /// Was anything that is known of it shown to an attempt?
+    pub(super) is_shown: bool,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +32,10 @@ pub(super) struct Wanted {
     pub(super) pages: Vec<PageKey>,
     /// The first ones that were read, some of them several times.
     touched: Vec<PageKey>,
+    /// Pages that were missed since the look-ups began.
+    missed: usize,
+    /// More is wanted than it is worth to fetch.
+    pub(super) is_too_much: bool,
     /// Have all keys and pages been fetched that were read?
     is_current: bool,
     /// Bytes of the longest value that is fetched.
@@ -44,6 +50,8 @@ impl Wanted {
         self.keys.clear();
         self.pages.clear();
         self.touched.clear();
+        self.missed = 0;
+        self.is_too_much = false;
         self.is_current = false;
         self.room = ROOM;
     }
@@ -64,6 +72,7 @@ impl Wanted {
             self.keys.push(WantedKey {
                 stored: stored.into(),
                 small: None,
+                is_shown: false,
             });
             self.is_current = false;
             self.keys.len() - 1
@@ -76,7 +85,15 @@ impl Wanted {
         // One more than that is too many already.
         if self.pages.len() <= PAGES_MAX && !self.pages.contains(&key) {
             self.pages.push(key);
+            self.missed += 1;
         }
+    }
+
+    /// Do so many look-ups, or fewer, want more pages than it is worth to fetch?
+    pub(super) fn is_much_for(&self, look_ups: usize) -> bool {
+        self.is_too_much
+            || self.pages.len() > PAGES_MAX
+            || self.missed > look_ups.saturating_mul(PAGES_MAX)
     }
 
     pub(super) fn touch(&mut self, key: PageKey) {
@@ -85,8 +102,8 @@ impl Wanted {
         }
     }
 
-    /// These pages were fetched. Where a head has changed, what was touched is probably on the way of the next attempt
-    /// again.
+    /// These pages were fetched. Where a head that attempts have read was written, what was touched is probably on the way
+    /// of the next attempt again.
     pub(super) fn fetched(&mut self, is_unchanged: bool, fetched: &[PageKey]) {
         if !is_unchanged {
             self.pages.append(&mut self.touched);
