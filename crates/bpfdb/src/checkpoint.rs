@@ -202,8 +202,12 @@ mod tests {
     fn a_step_that_fails_leaves_nothing_of_the_one_before() {
         let engine = Engine::create(&Options::default()).expect("an engine");
         let mut session = engine.session().expect("a session");
-        session.set(b"short", b"1").expect("set");
-        session.set(b"long", &[1; 100_000]).expect("set");
+        // So many that the first step that finds some is not the last one.
+        for number in 0..50 {
+            let (short, long) = (format!("short{number}"), format!("long{number}"));
+            session.set(short.as_bytes(), b"1").expect("set");
+            session.set(long.as_bytes(), &[1; 40_000]).expect("set");
+        }
         let mut pass = engine.checkpoint_pass().expect("a pass");
         for is_long in [false, true] {
             pass.begin(u64::MAX >> 20);

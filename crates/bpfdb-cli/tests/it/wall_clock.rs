@@ -167,7 +167,8 @@ fn fill_a_segment(server: &Served) {
     let mut connection = Connection::open(server.port);
     let value = "v".repeat(1 << 20);
     for _ in 0..=SEGMENT >> 20 {
-        assert_eq!(connection.ask(&["SET", "large", &value]), "+OK");
+        let reply = connection.ask_beside_checkpoints(&["SET", "large", &value]);
+        assert_eq!(reply, "+OK");
     }
 }
 

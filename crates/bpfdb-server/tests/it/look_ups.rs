@@ -378,9 +378,9 @@ fn new_keys_of_a_pipeline_spoil_no_other() {
     let calls = figure(&mut other, "bpfdb_operations_begin_read_only") - begun;
     // A message may come in parts.
     assert!(calls <= DEPTH as u64, "{calls} calls");
-    // The kernel may have counted the first one as well, before it handed the connection over.
+    // The kernel has counted those as well that it looked at before it handed the connection over.
     let counted = figure(&mut other, "keyspace_hits") - hits;
-    assert!((16..=17).contains(&counted), "{counted} hits");
+    assert!((16..=32).contains(&counted), "{counted} hits");
     // Alone they are counted in the same way.
     let hits = figure(&mut other, "keyspace_hits");
     for (command, reply) in asked.iter().zip(&expected) {

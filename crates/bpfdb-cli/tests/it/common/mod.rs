@@ -60,6 +60,11 @@ pub fn with_log(directory: &Path) -> [&str; 4] {
     ["--appendonly", "yes", "--dir", text(directory)]
 }
 
+/// Is it the reply to a write while the log is being written to the disk?
+pub fn has_no_room(reply: &str) -> bool {
+    reply.starts_with("-ERR the log has no room")
+}
+
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
@@ -254,11 +259,21 @@ impl Connection {
 
     /// The same, and again while the log has no room: the disk may be slower than the client.
     pub fn ask_until_logged(&mut self, arguments: &[&str]) -> String {
+        self.ask_while(arguments, has_no_room)
+    }
+
+    /// The same, and again while a checkpoint, which the disk may hold up, keeps the memory of older values, too.
+    pub fn ask_beside_checkpoints(&mut self, arguments: &[&str]) -> String {
+        self.ask_while(arguments, |reply| {
+            has_no_room(reply) || reply.starts_with("-OOM ")
+        })
+    }
+
+    fn ask_while(&mut self, arguments: &[&str], is_refused: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
             let reply = self.ask(arguments);
-            let is_refused = reply.starts_with("-ERR the log has no room");
-            if !is_refused || begun.elapsed() > PATIENCE {
+            if !is_refused(&reply) || begun.elapsed() > PATIENCE {
                 return reply;
             }
             thread::sleep(Duration::from_millis(5));
