@@ -381,14 +381,14 @@ fn new_keys_of_a_pipeline_spoil_no_other() {
     // The kernel has counted those as well that it looked at before it handed the connection over.
     let counted = figure(&mut other, "keyspace_hits") - hits;
     assert!((16..=32).contains(&counted), "{counted} hits");
-    // Alone they are counted in the same way.
+    // Alone they are counted in the same way: once by the daemon, and by the kernel before it if that looked, too.
     let hits = figure(&mut other, "keyspace_hits");
     for (command, reply) in asked.iter().zip(&expected) {
         assert_eq!(client.say(command), *reply);
         assert_eq!(client.say(&command.replace("HGET", "HEXISTS")), ":1\r\n");
     }
     let counted = figure(&mut other, "keyspace_hits") - hits;
-    assert_eq!(counted, 2 * DEPTH as u64);
+    assert!((32..=64).contains(&counted), "{counted} hits");
 }
 
 /// Two fields, and two members, that are always written together, with numbers that rise: nobody sees one of them
