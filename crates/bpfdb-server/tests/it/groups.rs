@@ -9,7 +9,10 @@ use std::time::Duration;
 use common::{Client, Lent, TestServer, bulk, of_command, request, words};
 
 /// Sends commands in one message; their replies.
-fn pipeline<'a>(client: &mut Client, commands: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(super) fn pipeline<'a>(
+    client: &mut Client,
+    commands: impl IntoIterator<Item = &'a str>,
+) -> Vec<String> {
     let requests: Vec<_> = commands.into_iter().map(words).collect();
     client.send(&requests.concat());
     let replies = requests.iter().map(|_| client.reply());
@@ -18,12 +21,12 @@ fn pipeline<'a>(client: &mut Client, commands: impl IntoIterator<Item = &'a str>
         .collect()
 }
 
-fn text(value: &str) -> String {
+pub(super) fn text(value: &str) -> String {
     String::from_utf8(bulk(value.as_bytes())).expect("text")
 }
 
 /// A figure of INFO.
-fn figure(client: &mut Client, name: &str) -> u64 {
+pub(super) fn figure(client: &mut Client, name: &str) -> u64 {
     let info = client.say("INFO everything");
     let mut lines = info.lines().filter_map(|line| line.split_once(':'));
     let found = lines.find(|(field, _)| *field == name);

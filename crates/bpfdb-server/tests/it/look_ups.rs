@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use bpfdb_tests::server::{Client, Lent, Reply, TestServer, bulk, request, words};
+use bpfdb_tests::server::{Client, Lent, Reply, TestServer, request, words};
+
+use super::groups::{figure, pipeline, text};
 
 /// More than a page has, and many pages.
 const MANY: usize = 6000;
@@ -13,20 +15,6 @@ const DEPTH: usize = 16;
 
 fn shared() -> Lent {
     TestServer::shared()
-}
-
-/// Sends commands in one message; their replies.
-fn pipeline<'a>(client: &mut Client, commands: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let requests: Vec<_> = commands.into_iter().map(words).collect();
-    client.send(&requests.concat());
-    let replies = requests.iter().map(|_| client.reply());
-    replies
-        .map(|reply| String::from_utf8_lossy(&reply).into_owned())
-        .collect()
-}
-
-fn text(value: &str) -> String {
-    String::from_utf8(bulk(value.as_bytes())).expect("text")
 }
 
 /// `count` elements, each of the words that `words_of` says.
@@ -292,15 +280,6 @@ fn each_has_its_own_reply() {
         ":7\r\n",
     ];
     assert_eq!(replies, expected);
-}
-
-/// A figure of INFO.
-fn figure(client: &mut Client, name: &str) -> u64 {
-    let info = client.say("INFO everything");
-    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-    let found = lines.find(|(field, _)| *field == name);
-    let (_, value) = found.unwrap_or_else(|| panic!("INFO has no {name}"));
-    value.parse().expect("a number")
 }
 
 /// Transactions that look-ups in a pipeline take: they begin one for each call of the engine.
