@@ -13,9 +13,9 @@ cd "$(dirname "$0")/.."
 
 # A program that hangs is ended after so many seconds; the longest takes a quarter of this.
 LIMIT=${LIMIT:-2400}
-# Suites that measure time, or count on a thread's turn. A test of these that fails beside others
-# is run once more by itself, and must pass then.
-TIMED='checkpoints|event_loop|long_blocks|waiting|hostile|held_disk|snapshots|connections|durability|crash_loop|inside|procedures|wall_clock|stopped|eviction|timeouts|vanishing'
+# A test that fails beside others is run once more by itself, and must pass then. More than this many of
+# one program are no chance. What each said is printed at the end, so that none of them stays unseen.
+FORGIVEN=3
 
 # One program: name, folder, program, arguments. All that it says, then its name if it failed.
 one() {
@@ -35,14 +35,20 @@ one() {
 	(cd "$folder" && timeout --kill-after=10 "$LIMIT" $runner "$program" "$@") \
 		</dev/null >"$output" 2>&1 || failed=yes
 	if [ -n "$failed" ]; then
-		# The names in the list at the end of what libtest prints.
-		names=$(sed -n '/^failures:$/,$s/^    \([a-z0-9_]*::[a-z0-9_:]*\)$/\1/p' "$output" | sort -u)
-		if [ -n "$names" ] && ! printf '%s\n' "$names" | grep -v -q -E "^($TIMED)::"; then
+		# What the tests said, and the list of their names: the end of what libtest prints.
+		echo "test: in $name:" >"$output.why"
+		if grep -q '^failures:$' "$output"; then
+			sed -n '/^failures:$/,$p' "$output" >>"$output.why"
+		else
+			tail -n 40 "$output" >>"$output.why"
+		fi
+		names=$(sed -n 's/^    \([a-z0-9_]*::[a-z0-9_:]*\)$/\1/p' "$output.why" | sort -u)
+		if [ -n "$names" ] && [ "$(printf '%s\n' "$names" | wc -l)" -le "$FORGIVEN" ]; then
 			# shellcheck disable=SC2086 # a list of names
 			(cd "$folder" && timeout --kill-after=10 "$LIMIT" $runner ${setting:+env "$setting"} \
 				"${again:-$program}" --exact --test-threads=1 $names) </dev/null >>"$output" 2>&1 && {
 				failed=
-				printf 'test: passed alone: %s\n' $names >>"$output"
+				printf 'test: failed beside others, passed alone: %s\n' $names >>"$output.why"
 			}
 		fi
 	fi
@@ -88,7 +94,7 @@ fi
 programs=$(scripts/test-suites.sh --programs)
 [ -n "$programs" ] || { echo "test: no test programs" >&2; exit 1; }
 results=$(mktemp -d)
-export results LIMIT RUNNER="${RUNNER:-}"
+export results LIMIT FORGIVEN RUNNER="${RUNNER:-}"
 trap 'rm -rf "$results"' EXIT
 
 {
@@ -107,6 +113,9 @@ trap 'rm -rf "$results"' EXIT
 } | sed 's/ *$//' >"$results/jobs" # xargs joins a line that ends in a blank with the next one
 xargs -P "${JOBS:-2}" -L 1 scripts/test.sh --one <"$results/jobs"
 
+for why in "$results"/output.*.why; do
+	[ ! -e "$why" ] || head -n 200 "$why"
+done
 if [ -s "$results/failed" ]; then
 	echo "test: failed: $(tr '\n' ' ' <"$results/failed")" >&2
 	exit 1
