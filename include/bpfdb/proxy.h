@@ -137,6 +137,7 @@ struct bpfdb_proxy_pool {
 	__u32 is_full; /* it has all servers that it may have: a client that finds none waits */
 	__u32 next_client; /* where the last search for one that waits has ended */
 	__u32 is_mirrored; /* the process gets a copy of each request */
+	__u32 copies_unwoken; /* it looks for copies by itself: none wakes it */
 } __attribute__((aligned(128)));
 
 /* Both numbers are for a person. */

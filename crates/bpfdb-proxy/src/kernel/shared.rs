@@ -185,8 +185,10 @@ impl Shared {
         full.store(u32::from(is_full), Ordering::SeqCst);
     }
 
-    /// Whether the process gets a copy of each request.
-    pub(crate) fn set_mirrored(&self, pool: u32, is_mirrored: bool) {
+    /// Whether the process gets a copy of each request, and whether each copy wakes it.
+    pub(crate) fn set_mirrored(&self, pool: u32, is_mirrored: bool, wakes: bool) {
+        let unwoken = atomic!(AtomicU32, self.pool(pool), copies_unwoken);
+        unwoken.store(u32::from(!wakes), Ordering::SeqCst);
         let mirrored = atomic!(AtomicU32, self.pool(pool), is_mirrored);
         mirrored.store(u32::from(is_mirrored), Ordering::SeqCst);
     }

@@ -393,7 +393,8 @@ impl Proxy {
             .filter(|_| number < abi::BPFDB_PROXY_POOLS)
         {
             let is_mirrored = self.pools[number as usize].mirror().is_some();
-            kernel.shared.set_mirrored(number, is_mirrored);
+            let wakes = !self.looks_for_copies();
+            kernel.shared.set_mirrored(number, is_mirrored, wakes);
         }
     }
 

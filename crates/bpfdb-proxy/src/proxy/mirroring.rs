@@ -1,6 +1,5 @@
 //! Clients and their shadows: what is copied, and what is lost ([`crate::mirror`]).
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres_protocol::message::frontend;
@@ -10,14 +9,11 @@ use crate::auth::random;
 use crate::client::{Client, Stage};
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
-use crate::kernel::programs::{Copied, Kernel};
 use crate::mirror::{Mirror, Mirrored, Shadow};
 use crate::pool::{Key, Pool};
 use crate::server::{Copying, Expected, IDLE};
 use crate::settings::ANY_DATABASE;
 
-/// A program that has lost its processor before it has submitted a copy is awaited for so long, at most.
-const COPY_TIME: Duration = Duration::from_secs(1);
 /// A mirror that was not there is left alone for so long.
 const REST: Duration = Duration::from_secs(1);
 
@@ -89,7 +85,7 @@ impl Proxy {
     }
 
     /// So many bytes were put into the queue of a client's shadow.
-    fn was_put(&mut self, id: Id, shadow: Id, bytes: usize) {
+    pub(super) fn was_put(&mut self, id: Id, shadow: Id, bytes: usize) {
         if let Some(state) = &mut self.clients[shadow].shadow {
             state.put(bytes);
         }
@@ -100,67 +96,8 @@ impl Proxy {
         self.work.push_back(Work::Client(shadow));
     }
 
-    /// Requests that the kernel has brought, for the shadows of their clients.
-    pub(super) fn copies_seen(&mut self) {
-        let copies = self.kernel.as_ref().map(Kernel::copied);
-        for Copied {
-            client,
-            generation,
-            begins,
-            bytes,
-        } in copies.unwrap_or_default()
-        {
-            let found = self.kernel.as_ref().and_then(|kernel| {
-                let id = kernel.client_at(client)?;
-                (kernel.word(client).generation() == generation).then_some(id)
-            });
-            let Some(id) = found else {
-                continue;
-            };
-            let client = &mut self.clients[id];
-            client.copies = client.copies.wrapping_add(1);
-            if !self.is_mirrored(&self.clients[id]) {
-                continue;
-            }
-            if begins {
-                self.begin_mirrored(id);
-            }
-            if let Mirrored {
-                shadow: Some(shadow),
-                takes: true,
-            } = self.clients[id].mirrored
-                && let Some(copy) = self.clients.get_mut(shadow)
-            {
-                copy.input.extend_from_slice(&bytes);
-                self.was_put(id, shadow, bytes.len());
-            }
-        }
-    }
-
-    /// The same before anything else is done with a client, so that its bytes keep their order. A copy of another
-    /// client that was begun before and is not submitted yet hides its own: a program that has lost its processor
-    /// there is awaited.
-    pub(super) fn copies_seen_of(&mut self, id: Id) {
-        let begun = Instant::now();
-        loop {
-            let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get(id)) else {
-                return;
-            };
-            let submitted = client.slot.map(|slot| kernel.shared.copies(slot));
-            if submitted.is_none_or(|submitted| submitted == client.copies) {
-                return;
-            }
-            if begun.elapsed() > COPY_TIME {
-                tracing::error!(?id, "a program stands still before it has submitted a copy");
-                return;
-            }
-            self.copies_seen();
-            thread::yield_now();
-        }
-    }
-
     /// A transaction of a client begins: is it mirrored?
-    fn begin_mirrored(&mut self, id: Id) {
+    pub(super) fn begin_mirrored(&mut self, id: Id) {
         let shadow = self.shadow_of(id);
         let fresh = shadow.filter(|shadow| self.is_fresh(id, *shadow));
         let state = fresh.and_then(|shadow| self.clients[shadow].shadow.as_mut());

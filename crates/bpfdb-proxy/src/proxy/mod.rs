@@ -22,6 +22,7 @@
 //! | `quotas` | how many servers there may be |
 //! | `figures` | what the endpoint of metrics is told |
 //! | `mirroring` | what is sent to a second database, too |
+//! | `copies` | how the process hears of what the kernel has brought, for that |
 //! | `handover` | which clients the kernel serves |
 //! | `stopper` | what is said from other threads |
 //! | `succession` | another proxy takes the place of this one |
@@ -34,6 +35,7 @@ mod activity;
 mod admit;
 mod cancel;
 mod console;
+mod copies;
 mod ending;
 mod extended;
 mod figures;
@@ -117,6 +119,7 @@ pub struct Proxy {
     left_shadows: VecDeque<Id>,
     /// By the database that is mirrored.
     mirrors: FxHashMap<String, Mirror>,
+    looking: copies::Looking,
     servers: Slab<Server>,
     cancels: Slab<cancel::Cancel>,
     pools: Vec<Pool>,
@@ -225,6 +228,7 @@ impl Proxy {
             shadows: 0,
             left_shadows: VecDeque::new(),
             mirrors: FxHashMap::default(),
+            looking: copies::Looking::default(),
             servers: Slab::new(),
             cancels: Slab::new(),
             pools: Vec::new(),
@@ -286,9 +290,14 @@ impl Proxy {
     pub fn run(&mut self) -> Result<()> {
         let mut events = Vec::new();
         loop {
-            let timeout = if self.retries { Duration::ZERO } else { TICK };
+            let timeout = match self.retries {
+                true => Duration::ZERO,
+                false => self.looking.timeout(TICK),
+            };
             self.poll.wait(&mut events, timeout)?;
             self.retry();
+            self.look_for_copies();
+            self.work();
             for event in events.drain(..) {
                 self.seen(event);
                 self.work();
@@ -310,7 +319,7 @@ impl Proxy {
             Source::Listener(index) => self.accept(index),
             Source::Stop => self.listen_to_stopper(),
             Source::Kernel => self.kernel_seen(),
-            Source::Copies => self.copies_seen(),
+            Source::Copies => self.woken_for_copies(),
             Source::Sink => {
                 if let Some(kernel) = &mut self.kernel {
                     kernel.empty_sink();

@@ -17,6 +17,8 @@ impl Proxy {
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
         self.accept_again();
+        // One whose program has lost its processor for longer than an interval wakes nobody.
+        self.copies_seen();
         self.end_activities(now);
         self.look_at_waiting(now);
         self.end_waits(now);
