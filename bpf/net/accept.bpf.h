@@ -68,7 +68,7 @@ static __always_inline int connection_register(struct bpf_sock_ops *ops, struct 
 		return 0;
 	/* Without it a local client is answered as a remote one. */
 	bpf_map_update_elem(&flows, &c->flow, &index, BPF_ANY);
-	return bpf_sock_map_update(ops, &sockets, &index, BPF_ANY);
+	return bpf_sock_hash_update(ops, &sockets, &cookie, BPF_NOEXIST);
 }
 
 static __always_inline void connection_open(struct bpf_sock_ops *ops)

@@ -86,10 +86,14 @@ struct {
 	__type(value, u32);
 } cookies SEC(".maps");
 
+/* Socket cookie -> socket. Not index -> socket: an index has its next connection while the socket of the
+ * one before may be about to be closed. If that closed socket lost its entry to the next one on another
+ * processor just then, the kernel (6.18, sock_map_destroy) would not destroy what TCP has of it. So only its
+ * own end takes a socket out. */
 struct {
-	__uint(type, BPF_MAP_TYPE_SOCKMAP);
+	__uint(type, BPF_MAP_TYPE_SOCKHASH);
 	__uint(max_entries, 64);
-	__type(key, u32);
+	__type(key, u64);
 	__type(value, u64);
 } sockets SEC(".maps");
 

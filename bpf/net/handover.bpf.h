@@ -14,6 +14,9 @@
 
 __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL, u32 index)
 {
+	/* It may have ended meanwhile; its socket is there until that is closed. */
+	u64 cookie = c->cookie & ~BPFDB_COOKIE_RETIRED;
+
 	c->corked = 0;
 	c->parts = 0;
 	front_end_passed(c);
@@ -23,7 +26,7 @@ __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL
 		STORE(c->patient, 1);
 	COUNT_NET_N(bytes_passed, m->size);
 	connection_raise(c, index, BPFDB_CONNECTION_DAEMON);
-	return bpf_msg_redirect_map(m, &sockets, index, BPF_F_INGRESS);
+	return bpf_msg_redirect_hash(m, &sockets, &cookie, BPF_F_INGRESS);
 }
 
 /* A broken connection sends nothing more: the error makes the worker give up. */

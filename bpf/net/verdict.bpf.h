@@ -141,7 +141,7 @@ static __always_inline int net_verdict(struct __sk_buff *skb)
 		COUNT_NET_N(bytes_passed, skb->len);
 		return SK_PASS;
 	}
-	return bpf_sk_redirect_map(skb, &sockets, *index, 0);
+	return bpf_sk_redirect_hash(skb, &sockets, &cookie, 0);
 }
 
 #endif

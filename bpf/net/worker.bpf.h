@@ -50,19 +50,18 @@ static __always_inline bool in_step(struct bpfdb_connection *c, const struct tcp
  * could not take whole, because the send buffer was full or memory short, and applies it
  * to whatever is sent next, without calling the program: requests that the worker sends
  * here would go to the client as they are. A redirection is forgotten before it is carried
- * out, and to the own egress it is the same as passing. (That the socket is its own must be
- * looked at: a connection that was reset meanwhile has left its index to another.)
+ * out, and to the own egress it is the same as passing.
  *
  * The worker's replies are passed: a redirection would lose what was kept back. So there
  * must be room for them (remote_enter).
  */
 static __always_inline int daemon_pass(struct sk_msg_md *m, const struct socket_data *data)
 {
-	const struct sk_msg *message = bpf_cast_to_kern_ctx(m);
+	u64 cookie = data->cookie;
 
-	if (bpf_msg_redirect_map(m, &sockets, data->index, 0) != SK_PASS)
-		return SK_PASS;
-	return message->sk_redir == message->sk ? SK_PASS : SK_DROP;
+	/* A socket that is no more in the map: its connection has ended. */
+	bpf_msg_redirect_hash(m, &sockets, &cookie, 0);
+	return SK_PASS;
 }
 
 /* May the worker's message be answered? Else what is to become of it. */

@@ -267,7 +267,9 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
-            "connections" | "cookies" | "sockets" | "flows" | "clients" => sessions,
+            "connections" | "cookies" | "flows" | "clients" => sessions,
+            // Sockets of connections that have ended are there until they are closed.
+            "sockets" => sessions + sessions / 2,
             "workers" => processors()?,
             // 3 KiB and 100 KiB each. Clients' threads that lose the processor in a message, or a
             // call, keep theirs.
