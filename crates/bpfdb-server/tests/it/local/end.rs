@@ -86,7 +86,7 @@ fn clients_come_and_go() {
         Ipv4Addr::LOCALHOST.into(),
     );
     let (address, engine) = (server.address, &server.engine);
-    // Those of the log, if there is one.
+    // Those of the log, if there is one, and perhaps one with which the server is at work just now.
     let before = engine.stats().expect("figures").sessions;
     let start = Instant::now();
     let threads: Vec<_> = (0..4)
@@ -101,6 +101,10 @@ fn clients_come_and_go() {
                     });
                     let mut client = Client::connect(address);
                     let key = format!("{thread}");
+                    // Others are answered by the server's worker.
+                    if round % 4 == 0 {
+                        client.receive_until_known();
+                    }
                     client.send(&request(&[b"BEGIN"]));
                     client.send(&request(&[b"SET", key.as_bytes(), b"x"]));
                     client.send(&request(&[b"PING"]).repeat(round % 20));
@@ -121,7 +125,7 @@ fn clients_come_and_go() {
     }
     wait_until("every session is closed", || {
         let stats = server.engine.stats().expect("figures");
-        stats.sessions == before && stats.locks == 0
+        stats.sessions <= before && stats.locks == 0
     });
     let mut client = local_client(&server);
     assert_eq!(client.say("EXISTS 0 1 2 3"), ":0\r\n");
