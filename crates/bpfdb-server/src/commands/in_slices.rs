@@ -42,6 +42,10 @@ pub(super) trait Work: Debug {
     fn leaves_transaction(&self, _: Status) -> bool {
         false
     }
+    /// Is the first slice mostly a matter of microseconds? Then it need not wait for others.
+    fn is_short(&self) -> bool {
+        false
+    }
     /// Bytes that it keeps.
     fn memory(&self) -> usize {
         0
@@ -200,6 +204,10 @@ impl<W: Work> Job for InSlices<W> {
 
     fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    fn is_short(&self) -> bool {
+        self.work.is_short()
     }
 
     fn keeps_steps(&self) -> bool {

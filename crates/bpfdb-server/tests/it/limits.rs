@@ -241,6 +241,89 @@ fn commands_and_transactions_of_many_keys() {
     assert_eq!(client.say("dbsize"), ":0\r\n");
 }
 
+/// MSETNX of many keys: all or nothing, by itself and in a transaction of the client's.
+#[test]
+fn many_keys_are_set_if_none_is_there() {
+    const KEYS: usize = 5000;
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = (0..KEYS)
+        .map(|i| format!("fresh{i}").into_bytes())
+        .collect();
+    let mut set = vec![&b"msetnx"[..]];
+    set.extend(names.iter().flat_map(|name| [&name[..], b"value"]));
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let count = |client: &mut Client| client.ask(&[&[&b"exists"[..]], &keys[..]].concat());
+    let all = format!(":{KEYS}\r\n").into_bytes();
+
+    // The last of them is there.
+    client.say(&format!("set fresh{} own", KEYS - 1));
+    assert_eq!(client.ask(&set), b":0\r\n");
+    assert_eq!(count(&mut client), b":1\r\n");
+    client.say(&format!("del fresh{}", KEYS - 1));
+    assert_eq!(client.say("begin"), "+OK\r\n");
+    assert_eq!(client.ask(&set), b":1\r\n");
+    assert_eq!(client.ask(&set), b":0\r\n");
+    assert_eq!(count(&mut client), all);
+    assert_eq!(client.say("rollback"), "+OK\r\n");
+    assert_eq!(count(&mut client), b":0\r\n");
+    assert_eq!(client.ask(&set), b":1\r\n");
+    assert_eq!(count(&mut client), all);
+    assert_eq!(client.say("get fresh4321"), "$5\r\nvalue\r\n");
+    // One key twice: as if it had been named once.
+    let twice = [&set[..], &[b"twice", b"1", b"twice", b"2"]].concat();
+    client.ask(&[&[&b"del"[..]], &keys[..]].concat());
+    assert_eq!(client.ask(&twice), b":1\r\n");
+    assert_eq!(client.say("get twice"), "$1\r\n2\r\n");
+    client.ask(&[&[&b"del"[..], b"twice"], &keys[..]].concat());
+}
+
+/// BITOP of many and of long values.
+#[test]
+fn many_bits_are_combined() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    // Each has a bit of its own.
+    let names: Vec<Vec<u8>> = (0..3000).map(|i| format!("bit{i}").into_bytes()).collect();
+    for (bit, name) in names.iter().enumerate() {
+        let bit = bit.to_string();
+        assert_eq!(
+            client.ask(&[b"setbit", name, bit.as_bytes(), b"1"]),
+            b":0\r\n"
+        );
+    }
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    for (operation, bits) in [(&b"or"[..], 3000), (b"xor", 3000), (b"and", 0)] {
+        let request = [&[&b"bitop"[..], operation, b"bits"], &keys[..]].concat();
+        assert_eq!(client.ask(&request), b":375\r\n");
+        assert_eq!(client.say("bitcount bits"), format!(":{bits}\r\n"));
+    }
+    // Longer than what is combined at a time, and not equally long.
+    let long: Vec<u8> = (0..1_000_003).map(|i| (i % 253) as u8).collect();
+    let short: Vec<u8> = (0..600_001).map(|i| (i % 241) as u8).collect();
+    client.ask(&[b"mset", b"long", &long, b"short", &short]);
+    let padded = |at: usize| short.get(at).copied().unwrap_or(0);
+    type Join = fn(u8, u8) -> u8;
+    let joins: [(&[u8], Join); 3] = [
+        (b"and", |a, b| a & b),
+        (b"or", |a, b| a | b),
+        (b"xor", |a, b| a ^ b),
+    ];
+    for (operation, join) in joins {
+        let expected: Vec<u8> = (0..long.len())
+            .map(|at| join(long[at], padded(at)))
+            .collect();
+        for sources in [[&b"long"[..], b"short"], [b"short", b"long"]] {
+            client.ask(&[&[&b"bitop"[..], operation, b"bits"], &sources[..]].concat());
+            assert!(client.ask(&[b"get", b"bits"]) == bulk(&expected));
+        }
+    }
+    client.say("bitop not bits long");
+    let expected: Vec<u8> = long.iter().map(|byte| !byte).collect();
+    assert!(client.ask(&[b"get", b"bits"]) == bulk(&expected));
+    client.ask(&[&[&b"del"[..], b"bits", b"long", b"short"], &keys[..]].concat());
+}
+
 /// Memory is added while clients write, and none of them hears of it; then the
 /// limit is reached, and gone again after deletions.
 #[test]

@@ -46,6 +46,38 @@ fn an_expired_key_has_changed() {
     assert_eq!(a.say("EXEC"), "*-1\r\n");
 }
 
+/// More keys than fit into one step of the daemon, and than a transaction names by number.
+#[test]
+fn many_keys_are_watched() {
+    const KEYS: usize = 20_000;
+    let (_server, mut a, mut b) = pair();
+    let keys: Vec<String> = (0..KEYS).map(|key| format!("many-{key}")).collect();
+    let mut watch = vec![&b"WATCH"[..]];
+    watch.extend(keys.iter().map(|key| key.as_bytes()));
+    let watch = request(&watch);
+    for block in ["GET many-0", "SET many-0 1"] {
+        for written in [None, Some(0), Some(KEYS / 2), Some(KEYS - 1)] {
+            // The second time they are watched already.
+            for _ in 0..2 {
+                a.send(&watch);
+                assert_eq!(a.reply(), b"+OK\r\n");
+            }
+            if let Some(key) = written {
+                assert_eq!(b.say(&format!("SET {} 2", keys[key])), "+OK\r\n");
+            }
+            assert_eq!(a.say("MULTI"), "+OK\r\n");
+            assert_eq!(a.say(block), QUEUED);
+            let reply = a.say("EXEC");
+            assert_eq!(reply == "*-1\r\n", written.is_some(), "{block}: {reply}");
+            // What was watched is no more.
+            assert_eq!(b.say(&format!("SET {} 3", keys[KEYS / 3])), "+OK\r\n");
+            assert_eq!(a.say("MULTI"), "+OK\r\n");
+            assert_eq!(a.say("ECHO free"), QUEUED);
+            assert_eq!(a.say("EXEC"), "*1\r\n$4\r\nfree\r\n");
+        }
+    }
+}
+
 /// Others lock the watched keys, and find that there is nothing to write.
 #[test]
 fn commands_in_vain_do_not_matter() {

@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Session, Status};
+use bpfdb::Status;
 
 use super::super::conflict;
 use super::super::invoke::{count, timed};
@@ -13,8 +13,9 @@ use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
 use super::attempts::Attempts;
 use super::flush::Flushes;
-use super::multi_state::{MultiState, Watched};
+use super::multi_state::MultiState;
 use super::queue::Queue;
+use super::watched::{Comparison, WatchedKeys};
 use crate::connection::info::{ConnectionInfo, ReplyMode};
 use crate::protocol::reply::{self, ConflictAction, Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
@@ -86,7 +87,7 @@ fn discarded(text: &[u8]) -> Failure {
 }
 
 /// The commands of a block that is none of a transaction: see [`Flushes`].
-fn flushes_only(queue: Queue, watched: &[Watched], protocol: Protocol) -> Result<Flushes, Queue> {
+fn flushes_only(queue: Queue, watched: &WatchedKeys, protocol: Protocol) -> Result<Flushes, Queue> {
     if !watched.is_empty() {
         return Err(queue);
     }
@@ -106,7 +107,7 @@ fn flushes_only(queue: Queue, watched: &[Watched], protocol: Protocol) -> Result
 #[derive(Debug)]
 struct Block {
     queue: Queue,
-    watched: Vec<Watched>,
+    watched: WatchedKeys,
     /// The database in which the client was before, and is again for another attempt.
     database: usize,
     phase: Phase,
@@ -124,6 +125,8 @@ struct Block {
 enum Phase {
     /// No attempt has begun.
     Begin,
+    /// This key that is watched is the next one to be compared.
+    Watched(usize),
     /// This command is the next one.
     Commands(usize),
     /// It is over, and the memory of the commands is not given back yet.
@@ -146,12 +149,12 @@ impl Job for Block {
 
     fn memory(&self) -> usize {
         let job = self.job.as_ref().map_or(0, |job| job.memory());
-        self.queue.memory() + self.replies.len() + job
+        self.queue.memory() + self.watched.memory() + self.replies.len() + job
     }
 }
 
 impl Block {
-    fn new(queue: Queue, watched: Vec<Watched>, context: &Context<'_>) -> Self {
+    fn new(queue: Queue, watched: WatchedKeys, context: &Context<'_>) -> Self {
         let protocol = context.replies.protocol();
         Self {
             queue,
@@ -171,6 +174,7 @@ impl Block {
     fn advance(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         if matches!(self.phase, Phase::Begin) {
             self.begin(context)?;
+            self.phase = Phase::Watched(0);
         } else {
             // A command may compute for long, without an operation.
             context.session.touch();
@@ -201,18 +205,21 @@ impl Block {
 
     /// `None`: all commands are executed.
     fn go_on(&mut self, context: &mut Context<'_>) -> Result<Option<Progress>, Failure> {
-        let slice = TimeSlice::begin();
-        if matches!(self.phase, Phase::Begin) {
-            if !are_unchanged(context, &self.watched, !self.only_reads())? {
-                context.session.rollback()?;
-                // That a key was written.
-                context.connection.tells_of_all = true;
-                self.replies.null_array();
-                return Ok(Some(self.clear(context)));
+        if let Phase::Watched(next) = self.phase {
+            let swaps = context.instance.databases.swaps();
+            let locks = !self.only_reads();
+            match self.watched.compare(context.session, next, locks, swaps)? {
+                Comparison::Changed => return self.give_up(context).map(Some),
+                Comparison::Until(next) => {
+                    self.phase = Phase::Watched(next);
+                    return self.pause(context).map(Some);
+                }
+                Comparison::Same => {}
             }
             self.replies.array(self.queue.commands.len());
             self.phase = Phase::Commands(0);
         }
+        let slice = TimeSlice::begin();
         while let Phase::Commands(next) = self.phase
             && next < self.queue.commands.len()
         {
@@ -226,6 +233,15 @@ impl Block {
             }
         }
         Ok(None)
+    }
+
+    /// A key that is watched was written: nothing is executed.
+    fn give_up(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        context.session.rollback()?;
+        // That a key was written.
+        context.connection.tells_of_all = true;
+        self.replies.null_array();
+        Ok(self.clear(context))
     }
 
     /// Does the command wait for somebody else's end?
@@ -299,13 +315,15 @@ impl Block {
         Ok(self.clear(context))
     }
 
-    /// Gives the memory of some commands back, since that of many takes long; then the reply.
+    /// Gives the memory of some commands and keys back, since that of many takes long; then the reply.
     fn clear(&mut self, context: &mut Context<'_>) -> Progress {
-        const COMMANDS: usize = 4096;
+        const SOME: usize = 4096;
         self.phase = Phase::Clear;
-        let left = self.queue.commands.len().saturating_sub(COMMANDS);
-        self.queue.commands.truncate(left);
-        if left > 0 {
+        let commands = self.queue.commands.len().saturating_sub(SOME);
+        self.queue.commands.truncate(commands);
+        let keys = self.watched.len().saturating_sub(SOME);
+        self.watched.truncate(keys);
+        if commands > 0 || keys > 0 {
             return Progress::More;
         }
         context.replies.absorb(&mut self.replies);
@@ -378,41 +396,6 @@ fn hold_if_it_became_sync(context: &mut Context<'_>) {
         connection.was_sync = true;
         connection.tells_of_all = true;
     }
-}
-
-/// Compares what is watched; if `locks`, locks it first, so that it stays as it is. A
-/// snapshot stays as it is without.
-fn are_unchanged(
-    context: &mut Context<'_>,
-    watched: &[Watched],
-    locks: bool,
-) -> Result<bool, Status> {
-    let swaps = context.instance.databases.swaps();
-    let session = &mut *context.session;
-    let own = session.database();
-    let outcome = session.without_misses(|session| all_hold(session, watched, locks, swaps));
-    session.set_database(own);
-    outcome
-}
-
-fn all_hold(
-    session: &mut Session,
-    watched: &[Watched],
-    locks: bool,
-    swaps: u64,
-) -> Result<bool, Status> {
-    for watched in watched {
-        session.set_database(watched.database);
-        if locks {
-            // A large value is not read for it.
-            session.head(&watched.key)?;
-        }
-        let now = session.watch(&watched.key)?;
-        if watched.swaps != swaps || !watched.token.still_holds(&now) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 fn rolled_back(context: &Context<'_>, status: Status) -> Failure {

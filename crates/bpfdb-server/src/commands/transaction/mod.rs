@@ -10,9 +10,11 @@ mod locks;
 mod multi;
 mod multi_state;
 mod queue;
+mod reserved;
 mod rollback;
 mod unwatch;
 mod watch;
+mod watched;
 
 pub(super) use attempts::Attempts;
 pub(crate) use multi_state::MultiState;

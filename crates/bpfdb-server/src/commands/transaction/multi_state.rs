@@ -1,30 +1,15 @@
 //! MULTI of a connection: queued commands and watched keys.
 
-use bpfdb::{Database, WatchToken};
-
 use super::queue::Queue;
+use super::watched::WatchedKeys;
 use crate::connection::info::Begun;
-
-/// Bytes that a watched key may take.
-const WATCHED: usize = bpfdb::abi::BPFDB_KEY_MAX as usize + 64;
-
-/// A key that EXEC must find as it was.
-#[derive(Debug)]
-pub(crate) struct Watched {
-    /// Of the engine.
-    pub(crate) database: Database,
-    pub(crate) key: Vec<u8>,
-    pub(crate) token: WatchToken,
-    /// How often databases had been exchanged: one more time, and the client means another key.
-    pub(crate) swaps: u64,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct MultiState {
     /// What waits for EXEC; `None`: there was no MULTI.
     pub(crate) queue: Option<Queue>,
     /// Keys that EXEC must find as they were.
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: WatchedKeys,
 }
 
 impl MultiState {
@@ -38,7 +23,7 @@ impl MultiState {
             queued: self.queue.as_ref().map(Queue::len),
             queue_memory: self.queue.as_ref().map_or(0, Queue::memory),
             watched: self.watched.len(),
-            watched_memory: self.watched.len() * WATCHED,
+            watched_memory: self.watched.memory(),
         }
     }
 

@@ -1,22 +1,14 @@
 //! The queue of commands that wait for EXEC.
-//!
-//! Its memory is bounded twice: for one connection, so that a transaction which
-//! could not be executed is refused early, and for all of them together.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bpfdb::abi;
 
-use super::super::context::{Failure, Outcome};
+use super::super::context::Outcome;
 use super::super::definition::{Command, Flag, Path};
-use crate::settings::limits::{MESSAGE_MAX, WORD_OVERHEAD};
+use super::reserved::Reserved;
+use crate::settings::limits::WORD_OVERHEAD;
 
-/// Of all connections of this process, bytes.
-const ALL_QUEUES_MAX: usize = 1 << 30;
 /// Bytes that a command takes beside its words.
 const COMMAND_OVERHEAD: usize = 80;
-
-static ALL_QUEUES: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
 pub(super) struct Queued {
@@ -43,7 +35,7 @@ impl Queued {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(super) commands: Vec<Queued>,
-    bytes: usize,
+    reserved: Reserved,
     poisoned: bool,
     /// Of the connection, when MULTI came.
     receipts: u64,
@@ -72,7 +64,7 @@ impl Queue {
         self.poisoned = true;
         // Nobody will execute them.
         self.commands = Vec::new();
-        self.give_back();
+        self.reserved.give_back();
     }
 
     pub(super) fn is_poisoned(&self) -> bool {
@@ -102,7 +94,7 @@ impl Queue {
         if self.poisoned {
             return Ok(());
         }
-        if let Err(failure) = self.reserve(size(&words)) {
+        if let Err(failure) = self.reserved.add(size(&words), "commands queued") {
             self.poison();
             return Err(failure);
         }
@@ -121,30 +113,7 @@ impl Queue {
 
     /// Bytes that are kept.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes
-    }
-
-    fn reserve(&mut self, bytes: usize) -> Outcome {
-        if self.bytes + bytes > MESSAGE_MAX {
-            return Err(too_much("this transaction"));
-        }
-        let before = ALL_QUEUES.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
-        if before + bytes > ALL_QUEUES_MAX {
-            return Err(too_much("transactions"));
-        }
-        Ok(())
-    }
-
-    fn give_back(&mut self) {
-        ALL_QUEUES.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.bytes = 0;
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        self.give_back();
+        self.reserved.bytes()
     }
 }
 
@@ -153,14 +122,12 @@ fn size(words: &[Vec<u8>]) -> usize {
     COMMAND_OVERHEAD + words
 }
 
-fn too_much(whose: &str) -> Failure {
-    format!("ERR the commands queued by {whose} take too much memory; EXEC earlier").into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::multi;
+    use super::super::reserved::ALL_MAX;
     use super::*;
+    use crate::settings::limits::MESSAGE_MAX;
 
     fn add(queue: &mut Queue, len: usize) -> Outcome {
         queue.add(&multi::COMMAND, vec![vec![0; len]], 1)
@@ -170,11 +137,11 @@ mod tests {
     fn memory_is_bounded_and_comes_back() {
         let mut queue = Queue::default();
         while add(&mut queue, 1 << 20).is_ok() {
-            assert!(queue.bytes <= MESSAGE_MAX);
+            assert!(queue.memory() <= MESSAGE_MAX);
         }
         assert!(queue.is_poisoned());
         assert!(queue.commands.is_empty());
-        assert_eq!(queue.bytes, 0);
+        assert_eq!(queue.memory(), 0);
         // What comes next is not kept either.
         assert!(add(&mut queue, 1).is_ok());
         assert!(queue.commands.is_empty());
@@ -183,10 +150,10 @@ mod tests {
     #[test]
     fn many_queues_share_a_bound() {
         let mut queues = Vec::new();
-        let refused = (0..2 * ALL_QUEUES_MAX / MESSAGE_MAX).any(|_| {
+        let refused = (0..2 * ALL_MAX / MESSAGE_MAX).any(|_| {
             let mut queue = Queue::default();
             // As if it held so much.
-            let refused = queue.reserve(MESSAGE_MAX).is_err();
+            let refused = queue.reserved.add(MESSAGE_MAX, "commands").is_err();
             queues.push(queue);
             refused
         });

@@ -1,13 +1,8 @@
 //! WATCH; EXEC compares what it has noted.
 
-use bpfdb::abi;
-
 use super::super::atomic::is_open;
 use super::super::prelude::*;
-use super::multi_state::Watched;
-
-/// EXEC locks what is watched, and compares all of it at once.
-const WATCHED_MAX: usize = abi::BPFDB_LOCKS_NEAR as usize;
+use super::super::time_slice::TimeSlice;
 
 pub(crate) static COMMAND: Command = Command {
     name: "watch",
@@ -40,24 +35,36 @@ fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
     if is_open(context.session) {
         return Err("ERR WATCH inside BEGIN is not allowed; COMMIT or ROLLBACK first".into());
     }
-    for key in keys {
-        let watched = &context.multi.watched;
-        let database = context.session.database();
-        let is_same = |other: &Watched| other.database == database && other.key == *key;
-        if watched.iter().any(is_same) {
-            continue;
-        }
-        if watched.len() == WATCHED_MAX {
-            return Err(format!("ERR more than {WATCHED_MAX} keys are watched").into());
-        }
-        let token = context.session.watch(key)?;
-        context.multi.watched.push(Watched {
-            database,
-            key: key.clone(),
-            token,
-            swaps: context.instance.databases.swaps(),
-        });
+    let mut noting = Noting {
+        next: 0,
+        swaps: context.instance.databases.swaps(),
+    };
+    if noting.step(context, keys)? == Progress::More {
+        context.go_on_with(noting);
     }
-    context.replies.ok();
     Ok(())
+}
+
+/// The keys of a WATCH that are left to be noted.
+#[derive(Debug)]
+struct Noting {
+    next: usize,
+    /// How often databases had been exchanged when the command came.
+    swaps: u64,
+}
+
+impl Job for Noting {
+    fn step(&mut self, context: &mut Context<'_>, keys: &[Vec<u8>]) -> Result<Progress, Failure> {
+        let slice = TimeSlice::begin();
+        while let Some(key) = keys.get(self.next) {
+            let watched = &mut context.multi.watched;
+            watched.note(context.session, key, self.swaps)?;
+            self.next += 1;
+            if slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+        context.replies.ok();
+        Ok(Progress::Done)
+    }
 }
