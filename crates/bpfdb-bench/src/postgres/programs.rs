@@ -76,7 +76,8 @@ pub(super) fn succeed(command: &mut Command) -> Result<Output> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("run {command:?}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default();
+    let lines: Vec<&str> = said.lines().collect();
+    let last = lines[lines.len().saturating_sub(5)..].join("; ");
     ensure!(output.status.success(), "{command:?}: {last}");
     Ok(output)
 }
