@@ -44,9 +44,10 @@ pub(crate) struct Queue {
 impl Queue {
     /// For a connection that has received so often.
     pub(super) fn new(receipts: u64) -> Self {
-        let mut queue = Self::default();
-        queue.receipts = receipts;
-        queue
+        Self {
+            receipts,
+            ..Self::default()
+        }
     }
 
     /// Would the kernel execute one like it? If it came at once, and nothing in it is
