@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use crate::common;
 
 use bpfdb_tests::settings::is_emulated;
-use common::{BINARY, Connection, PATIENCE, Served, alone, folder, wait_until};
+use common::{BINARY, Connection, PATIENCE, Served, alone, folder, text, wait_until};
 
 #[test]
 fn a_clean_stop_leaves_nothing() {
@@ -66,6 +66,38 @@ fn clients_leave_descriptors_for_the_log() {
     drop(others);
     let state = || server.field("persistence", "log_state");
     wait_until("writing", || state() == "writing");
+    server.stop();
+}
+
+/// Without a descriptor for it a connection waits: the server tries again from time to time, and does not
+/// ask without end.
+#[test]
+fn connections_wait_for_descriptors() {
+    alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let server = Served::start(0, &["--logfile", text(&log)]);
+    let pid = server.child.id().to_string();
+    let limit = |most: &str| {
+        let limited = Command::new("prlimit")
+            .args(["--pid", &pid, &format!("--nofile={most}:")])
+            .status();
+        assert!(limited.is_ok_and(|status| status.success()));
+    };
+    let failed = || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.matches("cannot accept a connection").count()
+    };
+    // Fewer than it has.
+    limit("5");
+    let mut waiting = Connection::open(server.port);
+    wait_until("it cannot be accepted", || failed() > 0);
+    let (before, begun) = (failed(), Instant::now());
+    wait_until("it is tried again", || failed() > before + 3);
+    let tries = (failed() - before) as u128;
+    assert!(tries <= 2 + begun.elapsed().as_millis() / 50, "{tries}");
+    limit("1000");
+    assert_eq!(waiting.ask(&["DBSIZE"]), ":0");
     server.stop();
 }
 

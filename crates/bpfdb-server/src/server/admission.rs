@@ -2,8 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Instant;
 
-use super::{Client, Server};
+use super::{ACCEPT_PAUSE, Client, Server};
 use crate::connection::info::{Address, ConnectionInfo};
 use crate::connection::{Connection, Next};
 use crate::error::{Result, system};
@@ -25,16 +26,17 @@ impl Server {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::error!(%error, "cannot accept a connection");
-                    self.pause_accepting(true);
+                    self.pause_accepting(Some(Instant::now() + ACCEPT_PAUSE));
                     return;
                 }
             }
         }
     }
 
-    fn pause_accepting(&mut self, pause: bool) {
+    /// `None`: no longer.
+    fn pause_accepting(&mut self, until: Option<Instant>) {
         let interest = Interest {
-            readable: !pause,
+            readable: until.is_none(),
             ..Interest::default()
         };
         let poll = &self.poll;
@@ -42,12 +44,15 @@ impl Server {
         if let Some(unix) = &self.unix {
             poll.change(unix.as_fd(), Source::UnixListener, interest);
         }
-        self.accept_paused = pause;
+        self.accept_paused = until;
     }
 
     pub(super) fn resume_accepting(&mut self) {
-        if self.accept_paused {
-            self.pause_accepting(false);
+        if self
+            .accept_paused
+            .is_some_and(|until| until <= Instant::now())
+        {
+            self.pause_accepting(None);
         }
     }
 

@@ -78,7 +78,7 @@ pub struct Server {
     busy: VecDeque<u32>,
     /// Connections whose command goes on at a time, soonest first.
     resting: BTreeSet<(Instant, u32)>,
-    accept_paused: bool,
+    accept_paused: Option<Instant>,
     next_tick: Instant,
     workers: Workers,
     buffer: Vec<u8>,
@@ -174,12 +174,12 @@ impl Server {
         if let Some(pause) = self.instance.pause.left(now) {
             tick = tick.min(pause);
         }
-        if !self.draining.is_empty() {
-            tick.min(DRAIN_PERIOD)
-        } else if self.accept_paused {
-            tick.min(ACCEPT_PAUSE)
-        } else {
-            tick
+        if let Some(until) = self.accept_paused {
+            tick = tick.min(until.saturating_duration_since(now));
+        }
+        match self.draining.is_empty() {
+            true => tick,
+            false => tick.min(DRAIN_PERIOD),
         }
     }
 

@@ -145,7 +145,7 @@ impl Server {
             paused: Vec::new(),
             busy: VecDeque::new(),
             resting: BTreeSet::new(),
-            accept_paused: false,
+            accept_paused: None,
             next_tick: Instant::now(),
             workers: programs.workers()?,
             buffer: vec![0; RECEIVE_BUFFER],
