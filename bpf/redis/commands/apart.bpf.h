@@ -4,8 +4,8 @@
  * program is redis/apart.bpf.h). It is entered by a tail call out of a subprogram: when it ends,
  * the kernel returns to the caller of that, with what the program has returned.
  *
- * The server listens before this program is loaded. As long as it is not there the daemon answers its
- * commands.
+ * A server loads this program when the first of its commands has come. As long as it is not there the
+ * daemon answers them.
  */
 #ifndef BPFDB_COMMANDS_APART_BPF_H
 #define BPFDB_COMMANDS_APART_BPF_H

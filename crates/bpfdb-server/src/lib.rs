@@ -41,6 +41,7 @@ mod values;
 pub use commands::page as commands_page;
 pub use error::{Error, Result};
 pub use io::stopper::Stopper;
+pub use kernel::apart::ProgramLoader;
 pub use server::{FrontEnd, Server};
 pub use settings::{Loaded, Options};
 pub use stats::front_end::figures;

@@ -31,6 +31,11 @@ impl KernelCommand {
         self.flags & BPFDB_NEEDS_ROOM != 0
     }
 
+    /// A program of its own answers it, which is loaded when the first such command has come.
+    pub const fn is_apart(&self) -> bool {
+        self.flags & BPFDB_APART != 0
+    }
+
     /// It begins or ends a transaction.
     pub const fn is_transactional(&self) -> bool {
         self.flags & BPFDB_TRANSACTION != 0

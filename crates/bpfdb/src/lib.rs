@@ -32,6 +32,7 @@ mod error;
 pub mod figures;
 mod holders;
 mod keyspace;
+mod later;
 mod layout;
 mod locks;
 mod log;
@@ -63,6 +64,7 @@ pub use emptying::{Emptier, Emptying, InVain};
 pub use engine::{Engine, Joining};
 pub use error::{Error, Result};
 pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, Keyspaces, is_reserved};
+pub use later::LaterProgram;
 pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{
     LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, PinnedLog, Sealed, Writes,

@@ -72,6 +72,7 @@ fn in_kernel(client: &mut Client, command: &str) -> u64 {
 /// The kernel has answered each of these while `work` was done.
 fn answered_in_kernel(commands: &[&str], work: impl FnOnce(SocketAddr)) {
     let server = plain();
+    server.loader.wait();
     let mut client = server.client();
     let mut all = || -> Vec<u64> {
         let calls = |command: &&str| in_kernel(&mut client, command);

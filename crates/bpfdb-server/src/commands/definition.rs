@@ -4,8 +4,8 @@
 
 use std::sync::LazyLock;
 
-use bpfdb::commands::KERNEL_COMMANDS;
-use rustc_hash::FxHashSet;
+use bpfdb::commands::{KERNEL_COMMANDS, KernelCommand};
+use rustc_hash::FxHashMap;
 
 use super::context::{Context, Failure, Outcome};
 use super::event::{Events, Misses};
@@ -125,13 +125,24 @@ impl Command {
 
     /// Who answers: the kernel, if the command is in its list.
     pub(crate) fn path(&self) -> Path {
-        static OF_KERNEL: LazyLock<FxHashSet<&str>> =
-            LazyLock::new(|| KERNEL_COMMANDS.iter().map(|known| known.name).collect());
-        if OF_KERNEL.contains(self.name) {
-            Path::Kernel
-        } else {
-            Path::Daemon
+        match self.of_kernel() {
+            Some(_) => Path::Kernel,
+            None => Path::Daemon,
         }
+    }
+
+    /// Does the kernel answer it by a program that is loaded when it is needed?
+    pub(crate) fn is_apart(&self) -> bool {
+        self.of_kernel().is_some_and(KernelCommand::is_apart)
+    }
+
+    /// As it is in the kernel's list.
+    fn of_kernel(&self) -> Option<&'static KernelCommand> {
+        static OF_KERNEL: LazyLock<FxHashMap<&str, &KernelCommand>> = LazyLock::new(|| {
+            let all = KERNEL_COMMANDS.iter();
+            all.map(|known| (known.name, known)).collect()
+        });
+        OF_KERNEL.get(self.name).copied()
     }
 
     /// Of a subcommand: its own word.

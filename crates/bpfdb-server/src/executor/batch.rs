@@ -30,11 +30,11 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Operation, Session};
 
-use super::request::execute;
+use super::request::{execute, note_path};
 use super::running::Running;
 use crate::commands::atomic::is_open;
 use crate::commands::context::{Context, Failure};
-use crate::commands::definition::{Batching, Flag, Path};
+use crate::commands::definition::{Batching, Flag};
 use crate::commands::invoke::{count, observe};
 use crate::commands::job::{Job, Progress};
 use crate::commands::table::{self, Call};
@@ -89,7 +89,7 @@ impl BatchEntry {
     fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
         let (command, arguments) = (self.call.command, self.arguments());
         context.connection.command = command.name;
-        context.set_needs_daemon(command.path() == Path::Daemon);
+        note_path(context, command);
         let outcome = (command.run)(context, arguments);
         let job = context.job.take();
         outcome?;

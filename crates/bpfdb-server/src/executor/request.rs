@@ -188,7 +188,7 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Du
     context
         .connection
         .note_subcommand(&words[1..call.name_words]);
-    context.set_needs_daemon(call.command.path() == Path::Daemon);
+    note_path(context, call.command);
     monitor::show_before(context, call.command, words);
     keyspace_events::publish_expired(context);
     let mut backoff = Backoff::default();
@@ -198,6 +198,25 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Du
         observe(context, call.command, time, words);
     }
     (outcome, time, backoff)
+}
+
+/// Takes note which side answers requests with this command, as a rule.
+pub(super) fn note_path(context: &mut Context<'_>, command: &Command) {
+    context.set_needs_daemon(command.path() == Path::Daemon);
+    ask_for_program(context, command);
+}
+
+/// Would the kernel answer requests with this command on this connection, were its program loaded? Then
+/// that is loaded now.
+fn ask_for_program(context: &Context<'_>, command: &Command) {
+    let instance = &*context.instance;
+    if !instance.loader.is_asked()
+        && command.is_apart()
+        && context.connection.may_be_handed_back()
+        && !instance.keeps_connections()
+    {
+        instance.loader.ask();
+    }
 }
 
 /// A request that is not executed. EXEC will not run a queue in which something is missing.
@@ -221,6 +240,7 @@ fn must_wait(context: &Context<'_>, command: &Command) -> bool {
 }
 
 fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
+    ask_for_program(context, call.command);
     if let Some(queue) = &mut context.multi.queue {
         queue.add(call.command, request.words, call.name_words)?;
     }

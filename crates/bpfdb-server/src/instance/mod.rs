@@ -40,6 +40,7 @@ use crate::eviction::{Evictor, Rules};
 use crate::io::bell::Bell;
 use crate::io::descriptors;
 use crate::io::stopper::Stopper;
+use crate::kernel::apart::ProgramLoader;
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
 use crate::kernel::procedures::KernelProcedures;
@@ -72,6 +73,8 @@ pub(crate) struct Instance {
     pub(crate) databases: Databases,
     /// What the kernel does with the connections.
     pub(crate) kernel: Rc<KernelConnections>,
+    /// Of the program that the kernel lacks at first.
+    pub(crate) loader: ProgramLoader,
     pub(crate) log: Log,
     pub(crate) page_cache: PageCache,
     pub(crate) evictor: Evictor,
@@ -133,6 +136,8 @@ impl Instance {
         base: KernelCounters,
         bell: &Bell,
     ) -> Result<Self> {
+        // Its descriptors are not among those that are left for clients.
+        let loader = ProgramLoader::new(programs)?;
         let clients_max = programs
             .connections
             .len()
@@ -161,6 +166,7 @@ impl Instance {
             kernel_flags: programs.flags()?,
             databases,
             kernel: Rc::clone(&programs.connections),
+            loader,
             log: Log::new(options.log.clone(), options.loaded, bell),
             page_cache: PageCache::default(),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,

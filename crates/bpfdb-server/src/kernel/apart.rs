@@ -1,113 +1,161 @@
 //! The program of commands that have one of their own (`bpf/redis/apart.bpf.h` is the other side): it is
-//! loaded while the server serves already, on a thread of its own. Until it is there, the daemon answers
-//! these commands.
+//! loaded when the first of these commands has come, on a thread of its own. Until it is there, the
+//! daemon answers them.
+//!
+//! ```text
+//!  Open ──ask()──► Loading ──wait()──► Over
+//!   └────────────────────end()───────────┘
+//! ```
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use bpfdb::LaterProgram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
 
-use super::programs::Programs;
+use super::programs::{FrontEnd, Programs};
 use super::redis;
-use crate::error::{Error, Result, bpf, system};
+use crate::error::{Result, bpf};
 
 /// Of the map with the program as its only entry.
 const MAP: &str = "apart";
 
-/// The program, not loaded yet. It has its descriptors already: clients that come before it is loaded do
-/// not take them.
-pub(crate) struct Apart {
-    object: OpenObject,
-    name: String,
+/// The program, not loaded yet. It has descriptors of its maps already: clients that come before it is
+/// loaded do not take them.
+#[derive(Debug)]
+struct Apart {
+    program: LaterProgram,
     place: MapHandle,
 }
 
-/// The thread that loads the program. It is waited for when this is dropped: the program has the maps of
-/// the server.
-#[derive(Debug)]
-pub(crate) struct Loading {
-    thread: Option<JoinHandle<()>>,
+/// Loads the kernel's program of commands on collections, and of others that are used less, once. Clones
+/// load the same.
+#[derive(Clone, Debug)]
+pub struct ProgramLoader {
+    shared: Arc<Shared>,
 }
 
-impl Apart {
+#[derive(Debug)]
+struct Shared {
+    asked: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Apart),
+    Loading(JoinHandle<()>),
+    /// The program is in its place, or cannot be loaded; or the server has ended.
+    Over,
+}
+
+impl ProgramLoader {
     /// With the maps of the programs that are there.
     ///
     /// # Errors
-    /// The object is of another version, or there is no descriptor.
-    pub(crate) fn open(programs: &Programs) -> Result<Self> {
+    /// There is no descriptor.
+    pub(crate) fn new(programs: &Programs) -> Result<Self> {
         let front_end = redis::front_end();
-        let name = front_end.program(redis::APART);
-        let mut object = bpfdb::open_object(front_end.object, front_end.name)?;
-
-        for mut program in object.progs_mut() {
-            let is_wanted = program.name() == name.as_str();
-            program.set_autoload(is_wanted);
-        }
-        let shared = programs.shared_maps()?;
-        for mut map in object.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            let (_, fd) = shared
-                .iter()
-                .find(|(known, _)| *known == name)
-                .ok_or_else(|| Error::Unsupported(format!("the BPF object has no map {name}")))?;
-            map.reuse_fd(fd.as_fd())
-                .map_err(bpf(format!("share map {name}")))?;
-        }
-        Ok(Self {
-            object,
-            name,
+        let maps = programs.shared_maps()?;
+        let apart = Apart {
+            program: LaterProgram::new(front_end.program(redis::APART), move || {
+                open_sharing(front_end, &maps)
+            }),
             place: programs.map(MAP)?,
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                asked: AtomicBool::new(false),
+                state: Mutex::new(State::Open(apart)),
+            }),
         })
     }
 
-    /// Loads the program on a thread of its own.
-    ///
-    /// # Errors
-    /// There is no thread.
-    pub(crate) fn load_beside(self) -> Result<Loading> {
-        let thread = thread::Builder::new()
-            .name("bpfdb-apart".into())
-            .spawn(move || match self.load() {
-                Ok(()) => tracing::info!("all programs are loaded"),
-                Err(error) => tracing::error!(
-                    %error,
-                    "cannot load the program of some commands: the daemon answers them"
-                ),
-            })
-            .map_err(system("start a thread that loads a program"))?;
-        Ok(Loading {
-            thread: Some(thread),
-        })
+    /// Has a command come that needs the program? One load of a word.
+    pub fn is_asked(&self) -> bool {
+        self.shared.asked.load(Ordering::Relaxed)
     }
 
-    /// Loads the program, and puts it into its place, which keeps it.
-    fn load(self) -> Result<()> {
-        let Self {
-            object,
-            name,
-            place,
-        } = self;
-        let object = object.load().map_err(bpf(format!("load {name}")))?;
-        let program = bpfdb::find_program(&object, &name)?;
-        let fd = program.as_fd().as_raw_fd();
-        place
-            .update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-            .map_err(bpf(format!("put {name} into its place")))
+    /// Has the program loaded on a thread of its own, at the first call, and does not wait. If it cannot
+    /// be loaded, this is logged, and the daemon goes on to answer its commands.
+    pub fn ask(&self) {
+        if self.shared.asked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.state();
+        if let State::Open(apart) = std::mem::replace(&mut *state, State::Over) {
+            let thread = thread::Builder::new().name("bpfdb-apart".into());
+            match thread.spawn(move || apart.load_or_tell()) {
+                Ok(thread) => *state = State::Loading(thread),
+                Err(error) => tracing::error!(%error, "cannot start a thread that loads a program"),
+            }
+        }
     }
-}
 
-impl Loading {
-    /// Waits until the program is there, or cannot be loaded.
-    pub(crate) fn wait(&mut self) {
-        if let Some(thread) = self.thread.take() {
+    /// The same, and waits until the program is in its place, or cannot be loaded.
+    pub fn wait(&self) {
+        self.ask();
+        self.finish();
+    }
+
+    /// Nothing is loaded from now on, and what is being loaded has its end: the program has the maps of
+    /// the server.
+    pub(crate) fn end(&self) {
+        self.shared.asked.store(true, Ordering::Relaxed);
+        self.finish();
+    }
+
+    /// Others that come meanwhile wait, too.
+    fn finish(&self) {
+        let mut state = self.state();
+        if let State::Loading(thread) = std::mem::replace(&mut *state, State::Over) {
             // It has said so itself if it panicked.
             let _ = thread.join();
         }
     }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Drop for Loading {
-    fn drop(&mut self) {
-        self.wait();
+impl Apart {
+    fn load_or_tell(&self) {
+        match self.load() {
+            Ok(()) => tracing::info!("the kernel answers commands on collections from now on"),
+            Err(error) => tracing::error!(
+                %error,
+                "the daemon answers commands on collections: the kernel lacks their program"
+            ),
+        }
     }
+
+    /// Loads the program, and puts it into its place, which keeps it.
+    fn load(&self) -> Result<()> {
+        let program = self.program.get()?;
+        let fd = program.as_fd().as_raw_fd();
+        self.place
+            .update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf(format!("put {} into its place", program.name())))
+    }
+}
+
+/// The front end's object with these maps, which are all that it has.
+fn open_sharing(front_end: FrontEnd, maps: &[(String, OwnedFd)]) -> bpfdb::Result<OpenObject> {
+    let mut object = bpfdb::open_object(front_end.object, front_end.name)?;
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let Some((_, fd)) = maps.iter().find(|(known, _)| *known == name) else {
+            return Err(bpfdb::Error::Missing { kind: "map", name });
+        };
+        map.reuse_fd(fd.as_fd())
+            .map_err(|source| bpfdb::Error::Bpf {
+                action: format!("share map {name}"),
+                source,
+            })?;
+    }
+    Ok(object)
 }

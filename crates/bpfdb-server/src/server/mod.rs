@@ -29,7 +29,7 @@ use crate::io::bell::Bell;
 use crate::io::poll::{Event, Poll, Source};
 use crate::io::stopper::Stopper;
 use crate::io::unix;
-use crate::kernel::apart::Loading;
+use crate::kernel::apart::ProgramLoader;
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::Programs;
 use crate::kernel::workers::Workers;
@@ -83,8 +83,6 @@ pub struct Server {
     workers: Workers,
     buffer: Vec<u8>,
     _metrics: Option<bpfdb_service::endpoint::Endpoint>,
-    /// Of the program that is loaded once it listens.
-    loading: Option<Loading>,
     // Dropped in this order: programs, then what they are attached to.
     programs: Programs,
     _cgroup: Cgroup,
@@ -102,6 +100,12 @@ impl Server {
 
     pub fn stopper(&self) -> Stopper {
         self.instance.stopper.clone()
+    }
+
+    /// Loads the program of commands on collections, for callers that do not want to wait until the
+    /// first of these commands has it loaded.
+    pub fn loader(&self) -> ProgramLoader {
+        self.instance.loader.clone()
     }
 
     /// Serves until it is stopped. Nothing here waits for anything but events and the
@@ -237,6 +241,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.instance.loader.end();
         self.close_all();
     }
 }

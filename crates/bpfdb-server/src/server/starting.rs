@@ -19,14 +19,15 @@ use crate::instance::Instance;
 use crate::io::bell::Bell;
 use crate::io::poll::{Interest, Poll, Source};
 use crate::io::{socket, unix};
-use crate::kernel::apart::Apart;
 use crate::settings::Options;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::metrics;
 use crate::stats::statistics::Statistics;
 
 impl Server {
-    /// Loads and attaches all programs, and listens.
+    /// Loads and attaches the programs, and listens. The program of commands on collections, and of others
+    /// that are used less, is loaded when the first of them has come ([`Server::loader`]): the daemon
+    /// answers these commands until it is there.
     pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
         Self::start_after(engine, options, |_| Ok(()))
     }
@@ -44,16 +45,10 @@ impl Server {
         // Before anything is taken.
         Self::check_owned(engine)?;
         let front_end = FrontEnd::load(&engine.joining(), &options.settings)?;
-        let mut server = Self::start_loaded(engine, options, front_end, ready)?;
-        if let Some(loading) = &mut server.loading {
-            loading.wait();
-        }
-        Ok(server)
+        Self::start_loaded(engine, options, front_end, ready)
     }
 
-    /// The same, with what was loaded for this engine and these settings. The program of commands on
-    /// collections, and of others that are used less, is loaded once it listens: the daemon answers
-    /// these commands until it is there.
+    /// The same, with what was loaded for this engine and these settings.
     ///
     /// # Errors
     /// As above; and that of `ready`.
@@ -64,11 +59,10 @@ impl Server {
         ready: impl FnOnce(SocketAddr) -> Result<(), E>,
     ) -> Result<Self, E> {
         Self::check_owned(engine)?;
-        let (mut server, apart) = Self::prepare(engine, options, front_end)?;
+        let server = Self::prepare(engine, options, front_end)?;
         ready(server.address())?;
         let backlog = options.settings.tcp_backlog;
         socket::start_listening(&server.listener, server.address(), backlog)?;
-        server.loading = Some(apart.load_beside()?);
         tracing::info!(address = %server.address(), "listening");
         Ok(server)
     }
@@ -80,12 +74,12 @@ impl Server {
         }
     }
 
-    /// A server that does not listen yet, and the program that is to be loaded when it does.
+    /// A server that does not listen yet.
     pub(super) fn prepare(
         engine: &Engine,
         options: &Options,
         mut front_end: FrontEnd,
-    ) -> Result<(Self, Apart)> {
+    ) -> Result<Self> {
         let settings = &options.settings;
         let listener = front_end.bind()?;
         let FrontEnd {
@@ -95,8 +89,6 @@ impl Server {
             ..
         } = front_end;
         let programs = programs.attach(&cgroup, &settings.local_clients)?;
-        // Before clients are counted for which there are descriptors.
-        let apart = Apart::open(&programs)?;
         let sessions = programs.connections.len();
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
@@ -116,7 +108,8 @@ impl Server {
             KernelCounters::of(&engine.stats()?),
             &bell,
         )?;
-        instance.memory_at_start = engine.stats()?.memory_used();
+        let at_start = engine.stats()?;
+        instance.memory_at_start = at_start.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
         read_functions(engine, &mut instance);
         let unix = settings
@@ -134,7 +127,7 @@ impl Server {
             unix,
             poll: Poll::new()?,
             instance,
-            collector: Collector::new(engine),
+            collector: Collector::new(engine, at_start.records > 0),
             connections: ConnectionTable::new(sessions),
             executors: executors(sessions),
             bell,
@@ -150,12 +143,11 @@ impl Server {
             workers: programs.workers()?,
             buffer: vec![0; RECEIVE_BUFFER],
             _metrics: metrics,
-            loading: None,
             programs,
             _cgroup: cgroup,
         };
         server.wait_for_events()?;
-        Ok((server, apart))
+        Ok(server)
     }
 
     pub(super) fn wait_for_events(&self) -> Result<()> {

@@ -1,10 +1,13 @@
-//! Commands that have a program of their own (`BPFDB_APART` in `include/bpfdb/commands.h`): the server
-//! serves before that program is there, and many of them come in one message.
+//! Commands that have a program of their own (`BPFDB_APART` in `include/bpfdb/commands.h`): the first of
+//! them has it loaded, the server serves before it is there, and many of them come in one message.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
 
 use bpfdb::Engine;
+use bpfdb_server::settings::Settings;
 use bpfdb_server::{Error, FrontEnd, Options, Server};
 use bpfdb_tests::server::procedures::back_to_kernel;
 use bpfdb_tests::server::{Client, TestServer, cgroup, kernel_answers, kernel_calls, wait_until};
@@ -13,9 +16,10 @@ use bpfdb_tests::server::{request, words};
 /// More than one run of the program in the kernel may answer.
 const MANY: usize = 100;
 
-/// Whoever answers, the replies are the same; in the end it is the kernel.
+/// Clients of strings alone do not need it. Then, whoever answers, the replies are the same; in the end it
+/// is the kernel.
 #[test]
-fn they_are_answered_while_their_program_is_loaded() {
+fn the_first_of_them_has_their_program_loaded() {
     cgroup::own();
     let engine = Engine::create(&bpfdb::Options::default()).expect("an engine");
     let mut options = Options::at(([127, 0, 0, 1], 0).into());
@@ -25,12 +29,16 @@ fn they_are_answered_while_their_program_is_loaded() {
         let front_end = FrontEnd::load(&engine.joining(), &options.settings)?;
         let server = Server::start_loaded(&engine, &options, front_end, |_| Ok::<_, Error>(()))?;
         sender
-            .send((server.address(), server.stopper()))
+            .send((server.address(), server.stopper(), server.loader()))
             .expect("the test waits");
         server.run()
     });
-    let (address, stopper) = receiver.recv().expect("a server");
+    let (address, stopper, loader) = receiver.recv().expect("a server");
     let mut client = Client::connect(address);
+    assert_eq!(client.say("SET k 1"), "+OK\r\n");
+    assert_eq!(client.say("INCRBYFLOAT k 1"), "$1\r\n2\r\n");
+    assert_eq!(client.say("GET k"), "$1\r\n2\r\n");
+    assert!(!loader.is_asked());
     let mut number = 0;
     wait_until("the kernel answers", || {
         number += 1;
@@ -47,8 +55,48 @@ fn they_are_answered_while_their_program_is_loaded() {
             .iter()
             .all(|command| kernel_calls(&mut client, command) > 0)
     });
+    assert!(loader.is_asked());
     stopper.stop();
     thread.join().expect("no panic").expect("a clean stop");
+    // Nothing is left to be loaded.
+    loader.wait();
+}
+
+/// A transaction that the kernel leaves to the daemon, because it lacks the program, has it loaded, too.
+#[test]
+fn one_in_a_transaction_has_their_program_loaded() {
+    if !kernel_answers() {
+        return;
+    }
+    let server = TestServer::start(&bpfdb::Options::default());
+    // As it is, without what a client of tests does before.
+    let mut stream = TcpStream::connect(server.address).expect("a connection");
+    let block = [words("MULTI"), words("RPUSH l x"), words("EXEC")].concat();
+    stream.write_all(&block).expect("sent");
+    let expected = b"+OK\r\n+QUEUED\r\n*1\r\n:1\r\n";
+    let mut replies = vec![0; expected.len()];
+    stream.read_exact(&mut replies).expect("replies");
+    assert_eq!(replies, expected);
+    assert!(server.loader.is_asked());
+}
+
+/// What the kernel does not answer anyhow needs no program.
+#[test]
+fn clients_of_the_daemon_load_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("bpfdb.sock");
+    let settings = Settings {
+        unix_socket: Some(socket.clone()),
+        ..Settings::default()
+    };
+    let server = TestServer::start_with(&bpfdb::Options::default(), settings);
+    let mut client = Client::connect_unix(&socket);
+    assert_eq!(client.say("HSET h f 1"), ":1\r\n");
+    assert_eq!(client.say("HGET h f"), "$1\r\n1\r\n");
+    assert_eq!(client.say("MULTI"), "+OK\r\n");
+    assert_eq!(client.say("HLEN h"), "+QUEUED\r\n");
+    assert_eq!(client.say("EXEC"), "*1\r\n:1\r\n");
+    assert!(!server.loader.is_asked());
 }
 
 /// The kernel bounds the tail calls of a run: the next run answers the rest of the message.

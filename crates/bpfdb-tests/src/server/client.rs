@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
+use super::ahead::Ahead;
 use super::reply::Frame;
 use super::{patience, request, show};
 
@@ -18,6 +19,7 @@ pub struct Client {
     taken: usize,
     /// Of the reply that begins behind them.
     frame: Frame,
+    ahead: Ahead,
 }
 
 impl Client {
@@ -45,6 +47,7 @@ impl Client {
 
     pub fn from_stream(stream: TcpStream) -> Self {
         Self {
+            ahead: Ahead::at_other_end(&stream),
             stream,
             buffer: Vec::new(),
             taken: 0,
@@ -61,6 +64,7 @@ impl Client {
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
+        self.ahead.of(bytes);
         self.stream.write_all(bytes).expect("sent");
     }
 

@@ -1,5 +1,6 @@
 //! Servers, clients and processes for the tests of this crate.
 
+mod ahead;
 pub mod cgroup;
 mod client;
 pub mod lent;
@@ -24,7 +25,7 @@ use crate::process::dies_with_us;
 use bpfdb::Engine;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{AppendFsync, Settings};
-use bpfdb_server::{Options, Server, Stopper};
+use bpfdb_server::{Options, ProgramLoader, Server, Stopper};
 use bpfdb_tier::Tier;
 pub use client::Client;
 pub use pool::Lent;
@@ -47,6 +48,8 @@ pub struct TestServer {
     pub engine: Engine,
     /// Of its engine.
     pub log: Option<Arc<bpfdb_durability::Durability>>,
+    /// Of the program that [`Client`] has loaded before it sends a command that needs it.
+    pub loader: ProgramLoader,
     tier: Option<Arc<Tier>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
@@ -154,17 +157,19 @@ impl TestServer {
         let thread = thread::spawn(move || {
             let server = Server::start(&of_thread, &options)?;
             sender
-                .send((server.address(), server.stopper()))
+                .send((server.address(), server.stopper(), server.loader()))
                 .expect("the test waits");
             server.run()
         });
-        let Ok((address, stopper)) = receiver.recv() else {
+        let Ok((address, stopper, loader)) = receiver.recv() else {
             panic!("{:?}", thread.join().expect("no panic"));
         };
+        ahead::register(address, loader.clone());
         Self {
             address,
             engine,
             log,
+            loader,
             tier,
             stopper,
             thread: Some(thread),
@@ -208,6 +213,7 @@ impl TestServer {
 
     fn stop_now(&mut self) {
         if let Some(thread) = self.thread.take() {
+            ahead::forget(self.address);
             self.stopper.stop();
             thread.join().expect("no panic").expect("a clean stop");
             self.tier.iter().for_each(|tier| crate::tier::count(tier));

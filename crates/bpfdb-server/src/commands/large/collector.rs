@@ -61,11 +61,12 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(engine: &Engine) -> Self {
+    /// `has_records`: does the engine have any already?
+    pub(crate) fn new(engine: &Engine, has_records: bool) -> Self {
         Self {
             engine: engine.clone(),
             session: None,
-            search: Some(0),
+            search: has_records.then_some(0),
             dying: None,
             last: 0,
             due: Instant::now(),

@@ -116,7 +116,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb", &[
         "abi", "keyspace", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
-        "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock", "cold",
+        "memory/chore", "options", "mapped", "program", "maps", "later", "driver", "claim", "memory/usage", "clock", "cold",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",
         "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "victims", "emptying", "checkpoint", "locks",
         "tier",
