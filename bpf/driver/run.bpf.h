@@ -212,6 +212,17 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	}
 }
 
+static __always_inline int run_eviction_operation(struct bpfdb_session *s, struct run *run,
+						  struct bpfdb_request *request)
+{
+	u32 offset = value_offset(run->offset, s->key_len);
+
+	switch (operation_of(request->operation)) {
+		BPFDB_EVICTION_OPERATOR_LIST(RUN_OPERATION)
+	default: return BPFDB_BAD_REQUEST;
+	}
+}
+
 /*
  * In a batch the record of every request is a cache miss: fetches that of one, and goes
  * on to the next. The processor waits for several of them at a time then.
@@ -229,15 +240,8 @@ static long fetch_request(u64 i, struct run *run)
 	return !run->offset;
 }
 
-/*
- * Executes one request of a batch: 0, or 1 if it was the last one.
- *
- * The verifier checks this function by itself. As the body of a loop it would have the loops
- * of the operators inside that loop, and Linux 6.16 to 6.18 free states of an inner loop
- * while states of the outer one still name them as parents. They read what has that memory
- * then: the kernel faults in __mark_chain_precision(), or refuses the program with EFAULT.
- */
-__noinline int request_run(struct run *run NONNULL)
+/* Executes one request of a batch: 0, or 1 if it was the last one. */
+static __always_inline int request_execute(struct run *run, bool evicts)
 {
 	struct bpfdb_session *s = bpfdb_session(run->session);
 	struct bpfdb_request *request = io_at(run->io, run->offset);
@@ -255,7 +259,8 @@ __noinline int request_run(struct run *run NONNULL)
 	s->key_len = request->key_len;
 	status = key_load(s, run->io, run->offset);
 	if (status == BPFDB_OK)
-		status = run_operation(s, run, request);
+		status = evicts ? run_eviction_operation(s, run, request)
+				: run_operation(s, run, request);
 	/* It was not executed: it stays as it is, and user space tries it again. */
 	if (unlikely(status == BPFDB_SESSION_BUSY)) {
 		request->status = status;
@@ -276,6 +281,22 @@ __noinline int request_run(struct run *run NONNULL)
 	return next == 0 || next >= BPFDB_IO_SIZE;
 }
 
+/*
+ * The verifier checks this function by itself. As the body of a loop it would have the loops
+ * of the operators inside that loop, and Linux 6.16 to 6.18 free states of an inner loop
+ * while states of the outer one still name them as parents. They read what has that memory
+ * then: the kernel faults in __mark_chain_precision(), or refuses the program with EFAULT.
+ */
+__noinline int request_run(struct run *run NONNULL)
+{
+	return request_execute(run, false);
+}
+
+__noinline int eviction_request_run(struct run *run NONNULL)
+{
+	return request_execute(run, true);
+}
+
 static __always_inline bool is_batch(const struct run *run)
 {
 	struct bpfdb_request *request = io_at(run->io, run->offset);
@@ -283,9 +304,9 @@ static __always_inline bool is_batch(const struct run *run)
 	return request && request->next;
 }
 
-/* ctx: session, io buffer, offset of the first request. Returns how many
- * requests were executed, and BPFDB_RUN_BUSY if the next one could not be. */
-static __always_inline int run_requests(struct bpf_raw_tracepoint_args *ctx)
+/* ctx: session, io buffer, offset of the first request. All requests are with operators of eviction,
+ * or none is. Returns how many were executed, and BPFDB_RUN_BUSY if the next one could not be. */
+static __always_inline int requests_run(struct bpf_raw_tracepoint_args *ctx, bool evicts)
 {
 	struct run run = {.session = ctx->args[1], .io = ctx->args[2], .offset = ctx->args[3]};
 	u32 first = run.offset;
@@ -297,10 +318,20 @@ static __always_inline int run_requests(struct bpf_raw_tracepoint_args *ctx)
 	}
 	/* bpf_loop() would need a frame for its callback, and the operators have all eight. */
 	for (u32 i = 0; i < BPFDB_BATCH_MAX; i++) {
-		if (request_run(&run))
+		if (evicts ? eviction_request_run(&run) : request_run(&run))
 			break;
 	}
 	return run.done | run.busy;
+}
+
+static __always_inline int run_requests(struct bpf_raw_tracepoint_args *ctx)
+{
+	return requests_run(ctx, false);
+}
+
+static __always_inline int run_eviction_requests(struct bpf_raw_tracepoint_args *ctx)
+{
+	return requests_run(ctx, true);
 }
 
 /* ctx: holder. Opens a session; its index, or -BPFDB_NO_SESSION. */

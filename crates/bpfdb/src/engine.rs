@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, OpenObject};
+use libbpf_rs::OpenObject;
 
 use crate::claim::Claim;
 use crate::clock::Clock;
 use crate::cold::ColdValues;
-use crate::driver::Driver;
-use crate::error::{Error, Result, bpf, system};
+use crate::driver::{Driver, leave_out_later, share_buffers};
+use crate::error::{Error, Result, system};
 use crate::holders::Holders;
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
@@ -42,7 +42,7 @@ pub struct Engine {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) maps: Maps,
+    pub(crate) maps: Arc<Maps>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) sessions: Arc<Mapped<abi::bpfdb_session>>,
     pub(crate) slabs: Arc<Mapped<abi::bpfdb_slab>>,
@@ -85,7 +85,7 @@ impl Engine {
     /// Creates an engine with memory of its own, not pinned.
     pub fn create(options: &Options) -> Result<Self> {
         architecture::check_own()?;
-        let maps = Maps::create(options)?;
+        let maps = Arc::new(Maps::create(options)?);
         Self::start(&load_sharing(&maps)?, maps, options)
     }
 
@@ -97,14 +97,15 @@ impl Engine {
         load: impl FnOnce(&Joining<'_>) -> T + Send,
     ) -> Result<(Self, T)> {
         architecture::check_own()?;
-        let maps = Maps::create(options)?;
+        let maps = Arc::new(Maps::create(options)?);
         let (object, loaded) = load_beside(&maps, load)?;
         Ok((Self::start(&object, maps, options)?, loaded))
     }
 
     /// A new engine's memory and first pages.
-    fn start(object: &libbpf_rs::Object, maps: Maps, options: &Options) -> Result<Self> {
-        let memory = Memory::new(&maps, options.memory_ahead, Clock::new(Driver::of(object)?))?;
+    fn start(object: &libbpf_rs::Object, maps: Arc<Maps>, options: &Options) -> Result<Self> {
+        let clock = Clock::new(Driver::of(object, &maps)?);
+        let memory = Memory::new(&maps, options.memory_ahead, clock)?;
 
         memory.set_limit(segments_of(options.memory_limit));
         memory.set_snapshot_max_age(options.snapshot_max_age);
@@ -142,7 +143,7 @@ impl Engine {
     /// [`Engine::open`] for a caller that has claimed the folder already.
     pub fn open_claimed(claim: &Claim, memory_ahead: u64) -> Result<Self> {
         architecture::check_own()?;
-        let maps = Maps::open(claim.folder())?;
+        let maps = Arc::new(Maps::open(claim.folder())?);
         Self::go_on(&load_sharing(&maps)?, maps, claim, memory_ahead)
     }
 
@@ -154,7 +155,7 @@ impl Engine {
         load: impl FnOnce(&Joining<'_>) -> T + Send,
     ) -> Result<(Self, T)> {
         architecture::check_own()?;
-        let maps = Maps::open(claim.folder())?;
+        let maps = Arc::new(Maps::open(claim.folder())?);
         let (object, loaded) = load_beside(&maps, load)?;
         Ok((Self::go_on(&object, maps, claim, memory_ahead)?, loaded))
     }
@@ -162,11 +163,12 @@ impl Engine {
     /// With the data that an earlier owner left.
     fn go_on(
         object: &libbpf_rs::Object,
-        maps: Maps,
+        maps: Arc<Maps>,
         claim: &Claim,
         memory_ahead: u64,
     ) -> Result<Self> {
-        let memory = Memory::new(&maps, memory_ahead, Clock::new(Driver::of(object)?))?;
+        let clock = Clock::new(Driver::of(object, &maps)?);
+        let memory = Memory::new(&maps, memory_ahead, clock)?;
         time::synchronize(&memory)?;
         // The timer that runs, if it does, belongs to programs of before.
         start_maintenance(object)?;
@@ -186,18 +188,18 @@ impl Engine {
     /// pinning, sweeping, reaping. A server runs on its owner's engine only.
     pub fn attach(folder: &Path) -> Result<Self> {
         architecture::check_own()?;
-        let maps = Maps::open(folder)?;
+        let maps = Arc::new(Maps::open(folder)?);
         let object = load_sharing(&maps)?;
-        let memory = Memory::new(&maps, 0, Clock::new(Driver::of(&object)?))?;
+        let memory = Memory::new(&maps, 0, Clock::new(Driver::of(&object, &maps)?))?;
         let inner = Self::assemble(&object, maps, memory)?;
         Ok(Self {
             inner: Arc::new(inner),
         })
     }
 
-    fn assemble(object: &libbpf_rs::Object, maps: Maps, memory: Memory) -> Result<Inner> {
+    fn assemble(object: &libbpf_rs::Object, maps: Arc<Maps>, memory: Memory) -> Result<Inner> {
         let buffers = maps.config.user_sessions;
-        let io = find_map(object, maps::IO)?;
+        let io = maps::find(object, maps::IO)?;
         Ok(Inner {
             sessions: Arc::new(maps.mapped("sessions", maps.config.sessions)?),
             slabs: Arc::new(maps.mapped("slabs", maps.config.pages_max)?),
@@ -292,13 +294,17 @@ impl Engine {
     /// other process has their program any more.
     pub fn adopt_with_buffers(&self, object: &mut OpenObject) -> Result<()> {
         self.adopt(object)?;
-        for mut map in object.maps_mut() {
-            if map.name() == maps::IO {
-                map.reuse_fd(self.inner.io_map.as_fd())
-                    .map_err(bpf("share the io buffers"))?;
-            }
-        }
-        Ok(())
+        share_buffers(object, self.inner.io_map.as_fd())
+    }
+
+    /// Loads those of the engine's programs that are loaded when they are first needed: for scans and
+    /// checkpoints, for eviction and cold values, and for [`Engine::reap`]. For a process that gives up the
+    /// right to load programs, or in which no call is to wait for the verifier, for a tenth of a second.
+    ///
+    /// # Errors
+    /// The kernel refuses to load one.
+    pub fn load_programs(&self) -> Result<()> {
+        self.inner.driver.load_all()
     }
 
     /// Are both handles clones of each other?
@@ -607,19 +613,12 @@ fn load_beside<T: Send>(
     })
 }
 
-/// The engine's programs on the maps of an engine that exists.
+/// The engine's programs on the maps of an engine that exists, without those that are loaded later.
 fn load_sharing(maps: &Maps) -> Result<libbpf_rs::Object> {
     let mut object = program::open_object(objects::ENGINE, "engine")?;
     maps.share_with(&mut object)?;
+    leave_out_later(&mut object);
     program::load(object, "the engine")
-}
-
-fn find_map<'a>(object: &'a libbpf_rs::Object, name: &'static str) -> Result<libbpf_rs::Map<'a>> {
-    let found = object.maps().find(|map| map.name() == name);
-    found.ok_or_else(|| Error::Missing {
-        kind: "map",
-        name: name.to_owned(),
-    })
 }
 
 /// Draws the secrets of the hash function, so that nobody can aim keys at one place
@@ -668,5 +667,31 @@ fn check(code: u32, action: &str) -> Result<()> {
         None => Err(Error::Invalid(format!(
             "cannot {action}: unknown status {code}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs that most sessions do without are loaded by the first call that needs them.
+    #[test]
+    fn programs_are_loaded_when_they_are_needed() {
+        let engine = Engine::create(&Options::default()).expect("an engine");
+        let loaded = || engine.inner.driver.loaded_later();
+        let mut session = engine.session().expect("a session");
+        for len in [1, 100_000] {
+            session.set(b"k", &vec![7; len]).expect("set");
+            assert_eq!(session.get(b"k"), Ok(Some(vec![7; len])));
+        }
+        assert!(session.delete(b"k").expect("deleted"));
+        assert_eq!(loaded(), [""; 0]);
+        assert_eq!(session.scan(0, 1), Ok((0, Vec::new())));
+        assert_eq!(loaded(), ["bpfdb_run_walks"]);
+        engine.reap().expect("nothing is idle");
+        assert_eq!(loaded(), ["bpfdb_run_reaper", "bpfdb_run_walks"]);
+        engine.load_programs().expect("loaded");
+        let all: Vec<&str> = crate::driver::LATER.iter().map(|(name, _)| *name).collect();
+        assert_eq!(loaded(), *all);
     }
 }

@@ -250,6 +250,12 @@ fn pin_name(map: &str) -> String {
     map.trim_start_matches('.').replace('.', "_")
 }
 
+/// A map of a loaded object.
+pub(crate) fn find<'a>(object: &'a libbpf_rs::Object, name: &str) -> Result<libbpf_rs::Map<'a>> {
+    let found = object.maps().find(|map| map.name() == name);
+    found.ok_or_else(|| missing(name))
+}
+
 fn missing(name: &str) -> Error {
     Error::Missing {
         kind: "map",

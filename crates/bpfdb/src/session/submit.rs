@@ -77,8 +77,12 @@ impl Session {
 
     fn run_from(&mut self, start: usize) -> error::Result<u32> {
         fence(Ordering::SeqCst);
+        let call = match evicts(self.header(start).operation) {
+            true => abi::BPFDB_DRIVER_EVICTION_REQUESTS,
+            false => abi::BPFDB_DRIVER_REQUESTS,
+        };
         self.engine.inner.driver.run(
-            abi::BPFDB_DRIVER_REQUESTS,
+            call,
             &[u64::from(self.index), u64::from(self.io), start as u64],
         )
     }
@@ -99,4 +103,10 @@ impl Session {
                 .read_unaligned()
         }
     }
+}
+
+/// Is it one of `BPFDB_EVICTION_OPERATOR_LIST`? A batch has no others then.
+fn evicts(operation: u32) -> bool {
+    let operator = operation % (1 << abi::BPFDB_OF_TYPE_SHIFT);
+    (abi::BPFDB_COUNTED_OPERATIONS + 1..abi::BPFDB_EVICTION_OPERATIONS).contains(&operator)
 }
