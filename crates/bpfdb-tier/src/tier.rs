@@ -198,6 +198,10 @@ struct Work<D: Disk> {
 
 impl<D: Disk> Work<D> {
     fn run(mut self, stopped: &AtomicBool) {
+        // While there is memory: else writes wait for that, too.
+        if let Err(error) = self.engine.prepare_eviction() {
+            tracing::warn!(%error, "values cannot go to files now");
+        }
         while !stopped.load(Ordering::Relaxed) {
             let pause = match self.round() {
                 Ok(pause) => {

@@ -77,6 +77,11 @@ impl Driver {
         loaded.map(|((name, _), _)| *name).collect()
     }
 
+    /// Loads the program of this call, if it is not loaded yet.
+    pub(crate) fn prepare(&self, call: u32) -> Result<()> {
+        self.program_of(call).map(drop)
+    }
+
     fn program_of(&self, call: u32) -> Result<&Program> {
         let found = LATER.iter().position(|(_, before)| call > *before);
         found.map_or(Ok(&self.program), |place| self.later[place].get())

@@ -307,6 +307,18 @@ impl Engine {
         self.inner.driver.load_all()
     }
 
+    /// Loads those of them that eviction and cold values need. A caller that evicts does this before memory is
+    /// full: it takes a fifth of a second, meanwhile writes take what is left, and while a snapshot runs
+    /// what is evicted needs some memory itself. Does nothing the next time.
+    ///
+    /// # Errors
+    /// The kernel refuses to load one.
+    pub fn prepare_eviction(&self) -> Result<()> {
+        let driver = &self.inner.driver;
+        driver.prepare(abi::BPFDB_DRIVER_SAMPLE)?;
+        driver.prepare(abi::BPFDB_DRIVER_EVICTION_REQUESTS)
+    }
+
     /// Are both handles clones of each other?
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)

@@ -146,6 +146,8 @@ impl Worker {
             self.session = None;
             return Ok(OFF);
         }
+        // Before memory is full: while a snapshot runs, what goes needs some itself.
+        self.engine.prepare_eviction()?;
         let begun = Instant::now();
         if begun < self.rests_until {
             return Ok(self.rests_until - begun);
