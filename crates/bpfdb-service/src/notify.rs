@@ -56,26 +56,3 @@ fn send_to(name: &OsStr, message: &str) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.send_to_addr(message.as_bytes(), &address).map(drop)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_and_an_abstract_name_are_sent_to() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("socket");
-        let name = format!("bpfdb-notify-{}", std::process::id());
-        let by_name = SocketAddr::from_abstract_name(&name).expect("a name");
-        for (socket, name) in [
-            (UnixDatagram::bind(&path), path.into_os_string()),
-            (UnixDatagram::bind_addr(&by_name), format!("@{name}").into()),
-        ] {
-            let socket = socket.expect("bound");
-            send_to(&name, "READY=1").expect("sent");
-            let mut bytes = [0; 16];
-            let len = socket.recv(&mut bytes).expect("received");
-            assert_eq!(&bytes[..len], b"READY=1");
-        }
-    }
-}

@@ -2,9 +2,10 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process::{self, Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,16 +67,17 @@ impl Drop for Service {
 
 #[test]
 fn the_manager_of_services_is_told() {
-    let home = tempfile::tempdir().expect("a folder");
-    let socket = home.path().join("notify");
-    let manager = UnixDatagram::bind(&socket).expect("bound");
+    // A name of the abstract namespace; the server is told of a path.
+    let name = format!("bpfdb-proxy-notify-{}", process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a name");
+    let manager = UnixDatagram::bind_addr(&address).expect("bound");
     manager.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let told = || {
         let mut bytes = [0; 4096];
         let length = manager.recv(&mut bytes).expect("a message");
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
-    let mut service = Service::start(Command::new(BINARY).env("NOTIFY_SOCKET", &socket));
+    let mut service = Service::start(Command::new(BINARY).env("NOTIFY_SOCKET", format!("@{name}")));
     assert!(told().starts_with("READY=1\n"));
     // It accepts clients by now, and goes on doing so when its settings are read again.
     service.port("metrics are served");

@@ -2,6 +2,7 @@
 
 mod common;
 mod damage;
+mod field;
 mod kernel;
 mod model;
 mod sorter;

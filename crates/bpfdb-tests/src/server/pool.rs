@@ -1,5 +1,5 @@
 //! Servers that one test after the other has for itself ([`crate::lent`]), each with the options and
-//! settings that the test wants: to make one costs a second of processor time, and tests that run side
+//! settings that the test wants: to make one costs most of a second of processor time, and tests that run side
 //! by side never meet in one.
 //!
 //! ```text

@@ -34,7 +34,7 @@ pub fn engine() -> Engine {
     Engine::create(&options()).expect("the engine starts")
 }
 
-/// Engines that one test after the other has: the verifier needs most of a second for each.
+/// Engines that one test after the other has: each takes a third of a second of a processor.
 static IDLE: Mutex<Vec<Engine>> = Mutex::new(Vec::new());
 
 /// An engine without records and sessions, until the test ends. Its figures count from the beginning of
