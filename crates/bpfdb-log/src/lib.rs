@@ -83,6 +83,7 @@ mod write;
 pub use disk::buffer::AlignedBuffer;
 pub use disk::directory::{Directory, DirectoryFile};
 pub use disk::owner::{Holder, Owner, make_folders};
+pub use disk::queue::{CompletedWrite, QueuedWrite, ThreadQueue, WriteQueue};
 #[cfg(feature = "simulation")]
 pub use disk::simulation;
 pub use disk::{Disk, DiskFile};

@@ -8,6 +8,7 @@ pub(crate) mod buffer;
 pub(crate) mod directory;
 pub(crate) mod folders;
 pub(crate) mod owner;
+pub(crate) mod queue;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 

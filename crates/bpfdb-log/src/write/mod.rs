@@ -3,5 +3,6 @@
 pub(crate) mod beginning;
 pub(crate) mod open;
 pub(crate) mod plan;
+pub(crate) mod queued;
 pub(crate) mod spares;
 pub(crate) mod writer;

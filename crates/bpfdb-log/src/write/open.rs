@@ -1,5 +1,6 @@
 //! How a log is opened for writing, behind what recovery found.
 
+use std::collections::VecDeque;
 use std::io;
 
 use crate::disk::buffer::AlignedBuffer;
@@ -38,6 +39,9 @@ impl<D: Disk> LogWriter<D> {
         }
         let current = begin_segment(&disk, &mut spares, header)?;
         let mut writer = Self {
+            queue: None,
+            under_way: VecDeque::new(),
+            buffers: Vec::new(),
             disk,
             options,
             control,

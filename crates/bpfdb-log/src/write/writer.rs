@@ -24,14 +24,20 @@
 //!    space back may use it ([`LogWriter::use_reserve`]).
 //! 7. A batch counts as durable only if its segment, the control file and the lock still have their
 //!    names after its flush: a directory that was removed takes writes as before.
-//! 8. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
+//! 8. Batches that are [submitted](LogWriter::submit) are under way together, and end in any order.
+//!    One counts when it and all before it have ended: what lies behind a hole is none of the
+//!    log's. Anything but such a batch is done when none is under way.
+//! 9. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
 //!    Lack of space is no such failure: what was written so far lies behind the end of the log, and
 //!    the next attempt writes over it.
 
+use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::disk::buffer::AlignedBuffer;
+use crate::disk::queue::WriteQueue;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
 use crate::format::batch::{self, BatchHeader};
@@ -118,11 +124,11 @@ pub struct Durable {
 /// The segment that batches go to.
 pub(crate) struct Current<F> {
     pub(crate) header: SegmentHeader,
-    pub(crate) file: F,
+    pub(crate) file: Arc<F>,
 }
 
 impl<F> Current<F> {
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         segment::name(self.header.number)
     }
 }
@@ -136,8 +142,27 @@ pub(crate) struct Tail {
     pub(crate) checksum: u32,
 }
 
+/// A batch that is under way.
+pub(crate) struct UnderWay {
+    pub(crate) sequence: u64,
+    pub(crate) epoch: u64,
+    /// Where the log ended before it.
+    pub(crate) before: Tail,
+    /// [`LogWriter::floor`] and [`LogWriter::positions`] before it.
+    pub(crate) floor_before: u64,
+    pub(crate) positions_before: Vec<u64>,
+    /// What came of it. `None`: it has not ended.
+    pub(crate) result: Option<io::Result<()>>,
+}
+
 /// A log that is open for writing.
 pub struct LogWriter<D: Disk> {
+    /// First: no write is under way any more when the lock of the directory is given up.
+    pub(crate) queue: Option<Box<dyn WriteQueue<D::File>>>,
+    /// Batches that were submitted and do not count yet, in the order of the log.
+    pub(crate) under_way: VecDeque<UnderWay>,
+    /// Memory for batches.
+    pub(crate) buffers: Vec<AlignedBuffer>,
     pub(crate) disk: D,
     pub(crate) options: Options,
     pub(crate) control: ControlFile<D::File>,
@@ -145,6 +170,7 @@ pub struct LogWriter<D: Disk> {
     pub(crate) control_is_late: bool,
     pub(crate) spares: Spares<D>,
     pub(crate) current: Current<D::File>,
+    /// Behind all batches, those that are under way included.
     pub(crate) tail: Tail,
     pub(crate) durable: Durable,
     /// Every commit that comes has a greater timestamp.
@@ -155,7 +181,8 @@ pub struct LogWriter<D: Disk> {
     pub(crate) recycled_before: u64,
     /// Whether nothing on the disk says yet that the last batch is durable.
     pub(crate) is_unconfirmed: bool,
-    /// Whether an attempt that ran out of space left batches behind the end.
+    /// Whether batches lie behind the end: those that are under way, or that an attempt left
+    /// which ran out of space.
     pub(crate) has_remains: bool,
     /// Whether the spare in reserve may be used.
     pub(crate) uses_reserve: bool,
@@ -191,6 +218,12 @@ impl<D: Disk> LogWriter<D> {
         self.durable
     }
 
+    /// The epoch of the last batch, though it may be under way.
+    pub fn submitted_epoch(&self) -> u64 {
+        let last = self.under_way.back();
+        last.map_or(self.durable.epoch, |batch| batch.epoch)
+    }
+
     /// Number of the segment that batches go to.
     pub fn segment(&self) -> u64 {
         self.current.header.number
@@ -207,7 +240,7 @@ impl<D: Disk> LogWriter<D> {
     /// [`LogError::Refused`]: not even tried. [`LogError::Full`]: not durable; the caller appends
     /// the same records again, alone or with more. [`LogError::Failed`]: this log is over.
     pub fn append(&mut self, group: Batch<'_>) -> Result<Durable> {
-        self.usable()?;
+        self.settled()?;
         let plan = self.plan(&group)?;
         self.settle_control()?;
         self.take_space(&plan)?;
@@ -300,7 +333,7 @@ impl<D: Disk> LogWriter<D> {
     /// # Errors
     /// [`LogError::Full`], [`LogError::Failed`]: it ends as by a crash, which loses nothing.
     pub fn close(mut self) -> Result<()> {
-        self.usable()?;
+        self.settled()?;
         self.clear_remains()?;
         let next = Control {
             closed: true,
@@ -316,9 +349,19 @@ impl<D: Disk> LogWriter<D> {
         }
     }
 
-    fn plan(&self, group: &Batch<'_>) -> Result<Plan> {
-        if group.epoch < self.durable.epoch {
-            let why = format!("epoch {} after {}", group.epoch, self.durable.epoch);
+    /// [`LogWriter::usable`], and no batch is under way.
+    pub(crate) fn settled(&self) -> Result<()> {
+        self.usable()?;
+        match self.under_way.len() {
+            0 => Ok(()),
+            count => Err(LogError::Refused(format!("{count} batches are under way"))),
+        }
+    }
+
+    pub(crate) fn plan(&self, group: &Batch<'_>) -> Result<Plan> {
+        let last = self.submitted_epoch();
+        if group.epoch < last {
+            let why = format!("epoch {} after {last}", group.epoch);
             return Err(LogError::Refused(why));
         }
         let rings = group.positions.len();
@@ -382,7 +425,7 @@ impl<D: Disk> LogWriter<D> {
     }
 
     /// The files that the next owner begins with are where it looks for them.
-    fn check_names(&mut self) -> Result<()> {
+    pub(crate) fn check_names(&mut self) -> Result<()> {
         let name = self.current.name();
         let current = self.disk.check_name(&name, &self.current.file);
         current.map_err(|error| self.stop(step("find", name)(error)))?;
@@ -416,7 +459,13 @@ impl<D: Disk> LogWriter<D> {
 
     /// Puts a batch into the buffer and returns its checksum. Only the last batch of a group has
     /// its epoch and its positions: with the others the group is not complete.
-    fn encode(&mut self, group: &Batch<'_>, plan: &Plan, chunk: &Chunk, tail: Tail) -> u32 {
+    pub(crate) fn encode(
+        &mut self,
+        group: &Batch<'_>,
+        plan: &Plan,
+        chunk: &Chunk,
+        tail: Tail,
+    ) -> u32 {
         let complete = plan.chunks.last() == Some(chunk);
         let none = vec![0; plan.rings];
         let (epoch, positions) = match complete {
@@ -505,7 +554,7 @@ impl<D: Disk> LogWriter<D> {
     }
 
     /// Lack of space, or of descriptors, heals; anything else is the end of this log.
-    fn stop(&mut self, error: StepError) -> LogError {
+    pub(crate) fn stop(&mut self, error: StepError) -> LogError {
         if error.heals {
             // It is tried again and again.
             if !std::mem::replace(&mut self.told_of_space, true) {
@@ -538,6 +587,7 @@ pub(crate) fn begin_segment<D: Disk>(
     let file = write_header(disk, number, &header).inspect_err(|_| spares.put_back(number))?;
     let flushed = disk.flush_folder(segment::FOLDER);
     flushed.map_err(flush_step(segment::FOLDER))?;
+    let file = Arc::new(file);
     Ok(Current { header, file })
 }
 

@@ -15,6 +15,7 @@ mod fuzz;
 mod hostile;
 mod point_in_time;
 mod power_loss;
+mod queued;
 mod rebuilding;
 mod retaining;
 mod slots;

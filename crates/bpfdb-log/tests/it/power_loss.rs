@@ -1,5 +1,5 @@
 //! A random engine, its log and its checkpoints on a disk that loses power, is killed, runs full and
-//! fails.
+//! fails, with groups one after the other and several under way.
 //!
 //! The oracle: of all commits that the engine ever made, recovery yields exactly those with a
 //! timestamp up to the end of their run, in order; and no epoch that was called durable is behind
@@ -9,10 +9,10 @@
 
 use crate::common;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bpfdb_log::reader::read_control;
-use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
+use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk, SimulatedQueue};
 use bpfdb_log::{Batch, LogEnd, LogError, LogWriter, Options, Start};
 use common::checkpoints_made::{Checkpoints, Truth};
 use common::{Writes, contents, count, options, recover, seeds, set, set_large};
@@ -36,16 +36,25 @@ struct Run {
     clock: u64,
 }
 
+/// A group that was submitted.
+struct UnderWay {
+    sequence: u64,
+    epoch: u64,
+    /// [`Run::appended`] before it.
+    before: [usize; RINGS],
+}
+
 struct World {
     random: Random,
     disk: SimulatedDisk,
     options: Options,
     writer: Option<LogWriter<SimulatedDisk>>,
     run: Run,
+    under_way: VecDeque<UnderWay>,
     truth: Truth,
     /// What was dropped, by contents.
     ghosts: BTreeSet<Writes>,
-    /// Up to here append() said that everything is durable.
+    /// Up to here the writer said that everything is durable.
     acknowledged: u64,
     checkpoints: Checkpoints,
     /// Segments in which commits that are not acknowledged may be, or parts of them.
@@ -65,6 +74,7 @@ impl World {
             random,
             writer: None,
             run: Run::default(),
+            under_way: VecDeque::new(),
             truth: Truth::new(),
             ghosts: BTreeSet::new(),
             acknowledged: 0,
@@ -96,7 +106,8 @@ impl World {
             match LogWriter::open(self.disk.clone(), &end, start, 7, self.options) {
                 Ok(writer) => {
                     self.checkpoints.settle(writer.disk());
-                    self.writer = Some(writer);
+                    let queue = SimulatedQueue::new(self.random.draw());
+                    self.writer = Some(writer.with_queue(Box::new(queue)));
                     return self.begin(start, &end);
                 }
                 Err(_) if self.disk.is_stopped() && self.random.once_in(2) => {
@@ -199,7 +210,7 @@ impl World {
         self.run.rings[ring].push(Pending { timestamp, records });
     }
 
-    /// Closes an epoch and appends everything that is in the rings.
+    /// Closes an epoch, and appends or submits everything that is in the rings.
     fn append(&mut self) {
         let epoch = self.run.clock;
         for _ in 0..self.random.below(5) {
@@ -211,19 +222,30 @@ impl World {
             self.commit(ahead);
             self.run.clock = ahead;
         }
-        self.append_up_to(epoch);
+        match self.random.once_in(2) {
+            true => self.append_up_to(epoch),
+            false => self.submit_up_to(epoch),
+        }
     }
 
-    fn append_up_to(&mut self, epoch: u64) {
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
+    /// What was not appended yet, and up to where the rings are then.
+    fn group(&self) -> (Vec<u8>, [usize; RINGS]) {
         let mut records = Vec::new();
         for (ring, from) in self.run.rings.iter().zip(self.run.appended) {
             let new = ring[from..].iter();
             records.extend(new.flat_map(|pending| &pending.records).copied());
         }
-        let lens = [0, 1].map(|ring| self.run.rings[ring].len());
+        (records, [0, 1].map(|ring| self.run.rings[ring].len()))
+    }
+
+    fn append_up_to(&mut self, epoch: u64) {
+        if !self.complete(true) {
+            return;
+        }
+        let (records, lens) = self.group();
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
         let segment = writer.segment();
         let appended = writer.append(Batch {
             epoch,
@@ -253,6 +275,71 @@ impl World {
         }
     }
 
+    fn submit_up_to(&mut self, epoch: u64) {
+        let (records, lens) = self.group();
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        let submitted = writer.submit(Batch {
+            epoch,
+            positions: &lens.map(|len| len as u64),
+            wall: epoch,
+            records: &records,
+            record_count: count(&records),
+        });
+        match submitted {
+            Ok(Some(sequence)) => {
+                self.under_way.push_back(UnderWay {
+                    sequence,
+                    epoch,
+                    before: std::mem::replace(&mut self.run.appended, lens),
+                });
+                self.note("submitted");
+                if self.random.once_in(3) {
+                    self.complete(false);
+                }
+            }
+            Ok(None) => self.append_up_to(epoch),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Takes note of groups that are durable; of all of them, if it `waits`. `false`: the log has
+    /// failed, and another one was begun.
+    fn complete(&mut self, waits: bool) -> bool {
+        while !self.under_way.is_empty()
+            && let Some(writer) = &mut self.writer
+        {
+            match writer.complete(waits) {
+                Ok(None) => return true,
+                Ok(Some(durable)) => {
+                    let is_durable = |group: &UnderWay| group.sequence <= durable.sequence;
+                    let ended = self.under_way.iter().take_while(|group| is_durable(group));
+                    let ended = ended.count();
+                    let last = self.under_way.drain(..ended).next_back();
+                    self.acknowledged = last.expect("more is durable").epoch;
+                    assert_eq!(self.acknowledged, durable.epoch);
+                    // What was ahead of an earlier epoch is acknowledged, too.
+                    self.needed = writer.segment();
+                    if ended > 1 {
+                        self.note("completed together");
+                    }
+                }
+                Err(LogError::Full { .. }) => {
+                    self.needed = self.needed.min(writer.segment());
+                    self.run.appended = self.under_way[0].before;
+                    self.under_way.clear();
+                    self.note("full under way");
+                }
+                Err(error) => {
+                    self.fail(&error);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     /// The log has failed, or everything has stopped.
     fn fail(&mut self, error: &LogError) {
         assert!(matches!(error, LogError::Failed(_)), "{error}");
@@ -267,6 +354,10 @@ impl World {
     /// Any way to lose the process.
     fn crash(&mut self) {
         self.writer = None;
+        if !self.under_way.is_empty() {
+            self.note("groups interrupted");
+        }
+        self.under_way.clear();
         self.checkpoints.forget();
         let has_run = self.run.clock > 0;
         match self.random.below(3) {
@@ -312,6 +403,9 @@ impl World {
     }
 
     fn close(&mut self) {
+        if !self.complete(true) {
+            return;
+        }
         let Some(writer) = self.writer.take() else {
             return;
         };
@@ -350,7 +444,7 @@ impl World {
             from[random.below(from.len() as u64) as usize]
         };
         let nth = random.below(6);
-        match random.below(6) {
+        match random.below(7) {
             0 => {
                 let operation = pick(random, &[Create, Allocate, Write, Rename]);
                 self.disk.fail(operation, nth, Fault::Full);
@@ -361,6 +455,11 @@ impl World {
             }
             2 => self.disk.fail(Write, nth, Fault::Short),
             3 => self.disk.fail(Write, nth, Fault::Interrupted),
+            // Of one of the next groups, which perhaps are under way together.
+            4 => {
+                self.disk.fail(Write, nth % 3, Fault::Full);
+                (0..3).for_each(|_| self.append());
+            }
             _ => self.disk.stop_at(random.below(60)),
         }
     }
@@ -405,6 +504,10 @@ fn lives(count: u64) {
         };
         for what in [
             "appended",
+            "submitted",
+            "completed together",
+            "groups interrupted",
+            "full under way",
             "power lost",
             "killed",
             "ghosts",

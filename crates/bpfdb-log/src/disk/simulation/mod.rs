@@ -20,6 +20,7 @@
 //! ```
 
 mod files;
+mod queue;
 mod random;
 
 use std::io;
@@ -31,6 +32,7 @@ use rustix::io::Errno;
 use crate::disk::{Disk, DiskFile};
 use crate::format::layout::{BLOCK, round_up};
 use files::{Files, Inode, SECTOR, folder_of};
+pub use queue::SimulatedQueue;
 pub use random::Random;
 
 /// What can be made to fail.

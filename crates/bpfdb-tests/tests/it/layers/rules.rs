@@ -122,11 +122,11 @@ pub(super) const CRATES: &[Crate] = &[
         "tier",
     ]),
     of("bpfdb-log", &[
-        "format/layout", "format/form", "disk", "format/moment", "error", "disk/buffer", "format/segment",
+        "format/layout", "format/form", "disk", "format/moment", "error", "disk/buffer", "disk/queue", "format/segment",
         "format/batch", "format/record", "format/checkpoint", "format/control", "format/place",
         "disk/simulation", "disk/folders", "disk/owner", "disk/directory",
         "read/reader", "read/retained", "read/until", "read/recovered", "read/recovery", "read/follow",
-        "write/plan", "write/spares", "write/writer", "write/beginning", "write/open",
+        "write/plan", "write/spares", "write/writer", "write/queued", "write/beginning", "write/open",
         "tools/check", "tools/copy", "tools/lost", "tools/cut", "tools/rebuild",
     ]),
     of("bpfdb-tier", &[
