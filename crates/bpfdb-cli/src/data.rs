@@ -290,6 +290,7 @@ fn options(settings: &Settings) -> Options {
     let every = settings.checkpoint_every;
     let log_size = settings.checkpoint_log_size.bytes();
     Options {
+        flushes: settings.log_flushes as usize,
         checkpoints: CheckpointOptions {
             every: (every > 0).then(|| Duration::from_secs(every)),
             log_bytes: (log_size > 0).then_some(log_size),

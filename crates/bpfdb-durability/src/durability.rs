@@ -14,6 +14,7 @@ use crate::checkpoint::{
 };
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::groups::Groups;
 use crate::home::{check_rings, check_time, check_unwritten, is_unwritten, known_end};
 use crate::opening::Opening;
 use crate::pace::{Pace, WRITER_NICE, prefer_this_thread};
@@ -35,6 +36,12 @@ pub struct Options {
     /// After so long without a group that became durable the engine is read-only, until one
     /// has: what a loss of power may take if the disk is slow.
     pub exposure: Duration,
+    /// Groups that may be under way to the disk at once, if callers wait for them; 1: one after the
+    /// other.
+    pub flushes: usize,
+    /// Between the beginnings of two such groups, at least: a flush that takes less has no other
+    /// beside it. A group costs processor time however small it is.
+    pub flush_spacing: Duration,
     /// Sizes of the files.
     pub files: bpfdb_log::Options,
     /// When checkpoints are made.
@@ -48,6 +55,8 @@ impl Default for Options {
         Self {
             interval: Duration::from_millis(20),
             exposure: Duration::from_secs(1),
+            flushes: 4,
+            flush_spacing: Duration::from_micros(200),
             files: bpfdb_log::Options::default(),
             checkpoints: CheckpointOptions::default(),
             retention: RetentionOptions::default(),
@@ -77,7 +86,7 @@ impl Durability {
     pub fn start<D>(engine: &Engine, disk: D, options: Options) -> Result<(Self, Restored)>
     where
         D: Disk + Send + 'static,
-        D::File: Send,
+        D::File: Send + Sync + 'static,
     {
         Self::start_telling(engine, disk, options, |_| ControlFlow::Continue(()))
     }
@@ -95,7 +104,7 @@ impl Durability {
     ) -> Result<(Self, Restored)>
     where
         D: Disk + Send + 'static,
-        D::File: Send,
+        D::File: Send + Sync + 'static,
     {
         let log = engine.log()?.ok_or(Error::NoLog)?;
         if log.record_bytes_max() > options.files.batch_size.saturating_sub(BATCH_HEADER_MAX) {
@@ -163,12 +172,12 @@ impl Durability {
     ) -> Result<Self>
     where
         D: Disk + Send + 'static,
-        D::File: Send,
+        D::File: Send + Sync + 'static,
     {
         let mut writer = Writer {
             feed,
             shared: Arc::clone(&shared),
-            flush_time: Duration::ZERO,
+            groups: Groups::new(options.flushes, options.flush_spacing),
             pace: Pace::new(),
             is_pending: false,
             checkpoints: Arc::clone(&checkpoints.shared),

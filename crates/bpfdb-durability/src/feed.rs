@@ -38,7 +38,26 @@ pub(crate) struct Feed {
     pub(crate) count: u32,
     /// Held by the records that were taken.
     large: Vec<LargeRef>,
+    /// For records, to be used again.
+    memory: Vec<Vec<u8>>,
     begun: Option<Begun>,
+}
+
+/// What was taken for a group that is under way to the disk.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    records: Vec<u8>,
+    count: u32,
+    large: Vec<LargeRef>,
+    /// For each ring, behind the last record of the group.
+    positions: Vec<u64>,
+}
+
+impl Taken {
+    /// Records, and their bytes.
+    pub(crate) fn size(&self) -> (u32, usize) {
+        (self.count, self.records.len())
+    }
 }
 
 /// A record of which some large values were taken, or a part of one.
@@ -73,6 +92,7 @@ impl Feed {
             records: Vec::new(),
             count: 0,
             large: Vec::new(),
+            memory: Vec::new(),
             begun: None,
         }
     }
@@ -160,16 +180,45 @@ impl Feed {
 
     /// What was taken is durable, the log's last batch is `sequence`: its room is free.
     pub(crate) fn give_up(&mut self, sequence: u64) -> Result<()> {
+        let taken = self.set_aside();
+        self.give_up_taken(taken, sequence)
+    }
+
+    /// What was taken is on its way: what is taken from now on is of another group.
+    pub(crate) fn set_aside(&mut self) -> Taken {
+        Taken {
+            records: std::mem::replace(&mut self.records, self.memory.pop().unwrap_or_default()),
+            count: std::mem::take(&mut self.count),
+            large: std::mem::take(&mut self.large),
+            positions: self.taken.clone(),
+        }
+    }
+
+    /// What was set aside is durable, and all that was before it; the log's last batch then is
+    /// `sequence`: its room is free.
+    pub(crate) fn give_up_taken(&mut self, mut taken: Taken, sequence: u64) -> Result<()> {
         self.log.note_batch(sequence);
-        for large in self.large.drain(..) {
+        for large in taken.large.drain(..) {
             self.log.release(&large)?;
         }
-        for (ring, &position) in self.taken.iter().enumerate() {
+        for (ring, &position) in taken.positions.iter().enumerate() {
             self.log.give_up(ring, position);
         }
-        self.records.clear();
-        self.count = 0;
+        taken.records.clear();
+        self.memory.push(taken.records);
         Ok(())
+    }
+
+    /// What was set aside is to be written once more, the earliest of it first: before what was
+    /// taken since.
+    pub(crate) fn take_back(&mut self, groups: impl DoubleEndedIterator<Item = Taken>) {
+        for mut taken in groups.rev() {
+            taken.records.append(&mut self.records);
+            taken.large.append(&mut self.large);
+            self.records = taken.records;
+            self.large = taken.large;
+            self.count += taken.count;
+        }
     }
 
     /// False: only some of its large values, and the next call goes on. Its position is that of a
@@ -375,6 +424,47 @@ mod tests {
         assert!(feed.take(&GOES_ON).expect("taken"));
         assert_eq!(feed.count, 0);
         assert!(!feed.is_ahead_of(third));
+    }
+
+    /// Groups that were on their way together, and found no space: nothing of them is lost, and
+    /// their room is not free.
+    #[test]
+    fn what_was_set_aside_is_taken_back_in_order() {
+        let engine = engine();
+        let mut session = engine.session().expect("session");
+        let mut feed = feed(&engine, &[]);
+        let mut groups = Vec::new();
+        for number in 0..3 {
+            session.set(b"key", &[number]).expect("set");
+            feed.begin_group();
+            assert!(feed.take(&GOES_ON).expect("taken"));
+            groups.push(feed.set_aside());
+            assert_eq!((feed.count, feed.records.len()), (0, 0));
+        }
+        session.set(b"key", b"3").expect("set");
+        feed.begin_group();
+        assert!(feed.take(&GOES_ON).expect("taken"));
+        let positions = feed.positions().to_vec();
+        let first = groups.remove(0);
+        let end = first.positions.clone();
+        feed.give_up_taken(first, 1).expect("written");
+        let given_up = |feed: &Feed| -> Vec<u64> {
+            (0..feed.log.rings())
+                .map(|ring| feed.log.given_up(ring))
+                .collect()
+        };
+        assert_eq!(given_up(&feed), end);
+        feed.take_back(groups.into_iter());
+        assert_eq!((feed.count, feed.positions()), (3, &positions[..]));
+        let records = bpfdb_log::record::Records::new(&feed.records);
+        let stamps = records.map(|record| match record.expect("valid").1 {
+            bpfdb_log::record::Record::Commit(commit) => commit.timestamp,
+            other => panic!("{other:?}"),
+        });
+        let stamps: Vec<u64> = stamps.collect();
+        assert!(stamps.is_sorted() && stamps.len() == 3, "{stamps:?}");
+        feed.give_up(2).expect("written");
+        assert_eq!(given_up(&feed), positions);
     }
 
     /// The owner was killed before the next group. The files have such a commit, and do not count it;

@@ -26,6 +26,7 @@ mod checkpoint;
 mod durability;
 mod error;
 mod feed;
+mod groups;
 mod home;
 mod in_order;
 mod load;

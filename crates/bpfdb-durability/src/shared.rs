@@ -57,6 +57,8 @@ pub struct Figures {
     /// Writes with their flushes, and the time that they took.
     pub flushes: u64,
     pub flush_time: Duration,
+    /// Those of them that were begun while another was under way.
+    pub overlapping: u64,
     /// From the moment when the oldest commit of the last group may have been made to that
     /// when it was durable; and the longest of these times.
     pub exposure: Duration,
@@ -89,8 +91,22 @@ struct Told {
     exposures: Histogram<u64>,
     /// When the last group was begun that is durable: what was committed later may be not.
     durable_until: Instant,
-    /// The same of the group that is on its way.
-    begun: Instant,
+}
+
+/// A group that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupBegun {
+    pub(crate) at: Instant,
+    /// How many wait for it.
+    waiters: u64,
+}
+
+#[cfg(test)]
+impl GroupBegun {
+    /// A group for which nobody waits.
+    pub(crate) fn of(at: Instant) -> Self {
+        Self { at, waiters: 0 }
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -120,7 +136,6 @@ impl Shared {
                 figures: Figures::default(),
                 exposures: exposures(),
                 durable_until: now,
-                begun: now,
             }),
             most,
             on_change: OnceLock::new(),
@@ -187,13 +202,22 @@ impl Shared {
         }
     }
 
-    pub(crate) fn begin_group(&self) {
-        self.waiters.begin_group();
-        self.told().begun = Instant::now();
+    pub(crate) fn begin_group(&self) -> GroupBegun {
+        GroupBegun {
+            waiters: self.waiters.begin_group(),
+            at: Instant::now(),
+        }
     }
 
-    pub(crate) fn flushed(&self, records: u32, bytes: usize, time: Duration) {
+    /// The group has found no space: another one has its commits.
+    pub(crate) fn forget_group(&self, begun: GroupBegun) {
+        self.waiters.rejoin(begun.waiters);
+    }
+
+    /// `overlapped`: it was begun while another was under way.
+    pub(crate) fn flushed(&self, records: u32, bytes: usize, time: Duration, overlapped: bool) {
         let figures = &mut self.told().figures;
+        figures.overlapping += u64::from(overlapped);
         figures.records += u64::from(records);
         figures.bytes += bytes as u64;
         figures.flushes += 1;
@@ -201,16 +225,16 @@ impl Shared {
     }
 
     /// A group is durable, and everything up to this timestamp. `is_empty`: it had no commit.
-    pub(crate) fn end_group(&self, timestamp: u64, is_empty: bool) {
-        let was_wanted = self.waiters.end_group(timestamp);
+    pub(crate) fn end_group(&self, begun: GroupBegun, timestamp: u64, is_empty: bool) {
+        let was_wanted = self.waiters.end_group(timestamp, begun.waiters);
         let mut told = self.told();
         if !is_empty {
             told.note_exposure();
         }
-        told.durable_until = told.begun;
+        told.durable_until = begun.at;
         // What was committed since the group began may be older by now than it may become: then the
         // next group opens the gate.
-        let is_late = told.begun.elapsed() > self.most;
+        let is_late = begun.at.elapsed() > self.most;
         let has_changed = !is_late && told.change(State::Writing);
         drop(told);
         if was_wanted || has_changed {

@@ -342,7 +342,7 @@ fn power_is_lost(seeds: std::ops::Range<u64>) {
 fn recover<D>(disk: D) -> (common::Contents, bpfdb_durability::Restored)
 where
     D: Disk + Send + 'static,
-    D::File: Send,
+    D::File: Send + Sync + 'static,
 {
     let engine = engine();
     let (_durability, restored) = Durability::start(&engine, disk, quick()).expect("recovered");

@@ -222,6 +222,10 @@ settings! {
     /// as a rule within a tenth of a second; no: the same
     append_fsync "appendfsync": AppendFsync => AppendFsync::EverySecond, Now;
 
+    /// Flushes of the log that may be under way at once while clients wait for them, if one takes
+    /// long; 1: one after the other
+    log_flushes "log-flushes": u32, 1..=16 => 4, Restart;
+
     /// Keep values that memory has no room for in files of the data directory
     tier "tier": bool => false, Restart;
     /// Memory for data above which values go to these files; 0: half of maxmemory. Not more than seven

@@ -29,6 +29,8 @@ pub(crate) fn engine() -> Engine {
 pub(crate) fn quick() -> Options {
     Options {
         interval: Duration::from_millis(2),
+        // So that what the disk is asked for comes in one order.
+        flushes: 1,
         files: bpfdb_log::Options {
             segment_size: 4 << 20,
             batch_size: 1 << 20,

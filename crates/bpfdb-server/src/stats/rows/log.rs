@@ -70,6 +70,7 @@ pub(crate) static LOG: &[Metric<Readings>] = &[
     row("log_bytes", Kind::Counter, "log_bytes", "Bytes of records written to the log", |log| log.figures.bytes),
     row("log_flushes", Kind::Counter, "log_flushes", "Writes of the log with their flushes", |log| log.figures.flushes),
     row("log_flush_microseconds", Kind::Counter, "", "Time that these took", |log| log.figures.flush_time.as_micros() as u64),
+    row("log_flushes_overlapping", Kind::Counter, "log_flushes_overlapping", "Those of them that were begun while another was under way", |log| log.figures.overlapping),
     row("log_exposure_microseconds", Kind::Gauge, "log_exposure_usec", "Age of the oldest commit of the last group when it was durable, at most", |log| log.figures.exposure.as_micros() as u64),
     row("log_exposure_p99_microseconds", Kind::Gauge, "log_exposure_p99_usec", "99 of 100 groups had at most this one", |log| log.figures.exposure_p99.as_micros() as u64),
     row("log_exposure_most_microseconds", Kind::Gauge, "log_exposure_most_usec", "The longest of these", |log| log.figures.exposure_most.as_micros() as u64),

@@ -134,7 +134,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
-        "in_order", "opening", "checkpoint", "restore", "writer", "durability",
+        "in_order", "opening", "checkpoint", "restore", "groups", "writer", "durability",
     ]),
     of("bpfdb-copies", &[
         "limits", "error", "collection", "crc64", "header", "sink", "source", "writer", "rdb", "binary",
