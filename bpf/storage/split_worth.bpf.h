@@ -77,8 +77,8 @@ __noinline int neighbourhood_agrees(u32 page, u64 hash)
  * Does the next bit divide the records within reach of this hash's home in `page`? Where many records
  * were deleted in the order of their cells, by eviction or by a client that lists keys and deletes them,
  * the few that are left lie side by side: then a split makes room, though it is not worth it for the page.
- * The reach is full of records when this is called; so a page is made for no fewer than
- * BPFDB_NEIGHBOURHOOD records here, too.
+ * The reach is full of records when this is called. But those that stay together may fill it once more: a
+ * page may be made for as few as BPFDB_SPLIT_NEAR_MIN records, if their keys were chosen.
  */
 __noinline int neighbourhood_divides(u32 page, u64 hash)
 {

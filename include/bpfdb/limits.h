@@ -70,12 +70,13 @@
  * chance (less than once in 10^13 pages), its keys were chosen; or records were deleted beside each
  * other (BPFDB_SPLIT_NEAR_MIN). */
 #define BPFDB_SPLIT_CELLS_MIN (BPFDB_CELLS_PER_PAGE / 8)
-/* The half with fewer of them gets one of so many: so a page is never made for fewer
- * than 32 records, and whoever knows the secrets of the hash gains at most that. */
+/* A split of a crowded page is worth it if the half with fewer records gets one of so many: at least
+ * 32, a quarter of BPFDB_SPLIT_CELLS_MIN. */
 #define BPFDB_SPLIT_SHARE 4
-/* Of the BPFDB_NEIGHBOURHOOD records within reach of a home, those that the half with fewer of them
- * gets at least, to split a page of which they have no room. That chance gives fewer happens 3 times in
- * a million. */
+/* A page is also split, however few records it has, if all BPFDB_NEIGHBOURHOOD cells within reach of a
+ * home are taken and the half with fewer of these records gets at least so many. Chance gives fewer 3
+ * times in a million. The other 28 may be in the way of the next split again: keys that were chosen with
+ * the secrets of the hash can so cost a page for every 4 records. */
 #define BPFDB_SPLIT_NEAR_MIN (BPFDB_NEIGHBOURHOOD / 8)
 /* While a split is unfinished, new records must leave room for the buckets that have not
  * moved. The sibling takes none from so many occupied cells on (820 that are split bring 410
