@@ -8,12 +8,13 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `accept`, `admit` | a connection becomes a client; how it proves who it is |
+//! | `accept`, `admit` | a connection becomes a client, and authenticates |
 //! | `secure` | TLS begins |
 //! | `requests`, `extended` | from a client to its server |
 //! | `flow` | what is sent, and what is waited for |
-//! | `replies` | from a server to its client; when a transaction is over |
-//! | `pools` | who gets which server |
+//! | `replies`, `effects` | from a server to its client; what a reply says of the session |
+//! | `settled` | a request or a transaction is over |
+//! | `pools` | which client gets which server |
 //! | `servers` | servers are opened, log in, and are closed |
 //! | `leave` | clients end |
 //! | `ending` | the proxy ends |
@@ -51,6 +52,7 @@ mod replies;
 mod requests;
 mod secure;
 mod servers;
+mod settled;
 mod stopper;
 mod succession;
 mod timeouts;
@@ -140,7 +142,7 @@ pub struct Proxy {
     ticked: Instant,
     held: pause::Held,
     succession: Succession,
-    /// Operators who wait for something.
+    /// Operators that wait for something.
     awaited: Vec<(Id, console::Awaited)>,
     console_traffic: Traffic,
     period_begun: Instant,
@@ -162,7 +164,7 @@ pub struct Proxy {
 type ReadSettings = Box<dyn FnMut() -> std::result::Result<File, String>>;
 
 impl Proxy {
-    /// Listens, and serves nobody yet. If there is a proxy at `takeover_socket`, its place is taken.
+    /// Listens, and serves no client yet. If there is a proxy at `takeover_socket`, its place is taken.
     ///
     /// # Errors
     /// An address that cannot be listened at, programs that cannot be loaded, a proxy that cannot be followed: that goes
