@@ -119,7 +119,7 @@ TEST(forms_of_large_values)
 	EXPECT(!form_is_large(UNKNOWN(BPFDB_ABSENT)) && !form_is_large(UNKNOWN(BPFDB_VALUE_MAX)));
 	EXPECT(!form_is_large(UNKNOWN(BPFDB_EXPIRES)));
 	EXPECT(value_fits(form) && value_fits(typed));
-	EXPECT(!value_fits(form | 6 << BPFDB_FORM_LENGTH_BITS));
+	EXPECT(!value_fits(form | BPFDB_TYPE_COUNT << BPFDB_FORM_LENGTH_BITS));
 	EXPECT(!value_fits(typed | 1 << BPFDB_FORM_ZERO_BIT));
 	return 0;
 }

@@ -58,7 +58,7 @@ static __always_inline u32 form_type(u32 form)
 /* Is this the number of a type other than a string? */
 static __always_inline bool type_is_known(u32 type)
 {
-	return (type >= BPFDB_TYPE_HASH && type <= BPFDB_TYPE_STREAM) || type == BPFDB_TYPE_TEST;
+	return (type >= BPFDB_TYPE_HASH && type < BPFDB_TYPE_COUNT) || type == BPFDB_TYPE_TEST;
 }
 
 /* Is this, without BPFDB_EXPIRES, the form of a value that is no string, be it large or not? */

@@ -33,6 +33,7 @@
 #define BPFDB_TYPE_SET 3
 #define BPFDB_TYPE_SORTED_SET 4
 #define BPFDB_TYPE_STREAM 5
+#define BPFDB_TYPE_COUNT 6 /* of those above: a new type has this number, and raises it */
 #define BPFDB_TYPE_TEST 14 /* of the tests alone: bytes that nothing interprets */
 /* Not a type: GET with this finds values of any. */
 #define BPFDB_TYPE_ANY 15
@@ -44,6 +45,7 @@
 #define BPFDB_LARGE (1ULL << BPFDB_FORM_LARGE_BIT)
 #define BPFDB_EXPIRES (1ULL << BPFDB_FORM_EXPIRES_BIT)
 
+_Static_assert(BPFDB_TYPE_COUNT <= BPFDB_TYPE_TEST, "the type of tests is none of them");
 _Static_assert(BPFDB_FORM_LENGTH_BITS + BPFDB_FORM_TYPE_BITS == BPFDB_FORM_ZERO_BIT,
 	       "the type is behind the length");
 

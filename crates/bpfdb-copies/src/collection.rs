@@ -7,7 +7,7 @@
 //!     value may be.
 //!  2. Memory is taken for entries that have come, and never for a number of them.
 
-use bpfdb::ValueType;
+use bpfdb::{ValueType, abi};
 use bpfdb_values::limits::{self, Kind};
 use bpfdb_values::run::{self, History, Malformed, Run};
 use bpfdb_values::stream::{value, words};
@@ -74,19 +74,46 @@ pub(crate) fn stream_of_words(run: &[u8]) -> Result<Vec<u8>, Fault> {
     Ok(stream)
 }
 
-/// Has every form of a copy a place for values of this type?
-pub(crate) fn is_known(value_type: ValueType) -> bool {
-    matches!(value_type, ValueType::STRING | ValueType::STREAM) || kind_of(value_type).is_some()
+/// What a value is in a copy. Every form of a copy says how it writes each of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    String,
+    Collection(Kind),
+    Stream,
+}
+
+/// By the numbers of the types. `None`: no form has a place for it, and a copy with such a value is refused.
+const CONTENTS: [Option<Content>; abi::BPFDB_TYPE_COUNT as usize] = [
+    Some(Content::String),
+    Some(Content::Collection(Kind::Hash)),
+    Some(Content::Collection(Kind::List)),
+    Some(Content::Collection(Kind::Set)),
+    Some(Content::Collection(Kind::SortedSet)),
+    Some(Content::Stream),
+];
+
+/// `None`: no form of a copy has a place for values of this type.
+pub(crate) fn content_of(value_type: ValueType) -> Option<Content> {
+    let number = usize::from(value_type.code());
+    CONTENTS.get(number).copied().flatten()
+}
+
+/// The same of the value of this key.
+///
+/// # Errors
+/// A type that no form of a copy has a place for.
+pub(crate) fn content_of_key(name: &[u8], value_type: ValueType) -> Result<Content> {
+    content_of(value_type).ok_or_else(|| Error::Type {
+        key: String::from_utf8_lossy(name).into_owned(),
+        name: value_type.name(),
+    })
 }
 
 /// `None`: no collection.
 pub(crate) fn kind_of(value_type: ValueType) -> Option<Kind> {
-    match value_type {
-        ValueType::HASH => Some(Kind::Hash),
-        ValueType::LIST => Some(Kind::List),
-        ValueType::SET => Some(Kind::Set),
-        ValueType::SORTED_SET => Some(Kind::SortedSet),
-        _ => None,
+    match content_of(value_type) {
+        Some(Content::Collection(kind)) => Some(kind),
+        Some(Content::String | Content::Stream) | None => None,
     }
 }
 

@@ -4,19 +4,28 @@ use std::collections::BTreeMap;
 
 use bpfdb::ValueType;
 
+use crate::collection::{Content, content_of_key};
 use crate::error::Result;
 
 /// What is known of a key before its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     pub name: &'a [u8],
-    /// A string, a hash, a list, a set or a sorted set.
+    /// A string, a collection or a stream.
     pub kind: ValueType,
     /// Bytes of the value. Those of a collection are the packed run that the engine keeps
     /// ([`bpfdb_values::run`]).
     pub len: u64,
     /// UNIX time, milliseconds.
     pub expires_at: Option<u64>,
+}
+
+impl Key<'_> {
+    /// # Errors
+    /// A type that no form of a copy has a place for.
+    pub(crate) fn content(&self) -> Result<Content> {
+        content_of_key(self.name, self.kind)
+    }
 }
 
 /// Takes keys and values. A value follows its key, in parts of any size above 0, until all

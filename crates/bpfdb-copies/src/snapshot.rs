@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use bpfdb::{DatabaseOrder, Engine, Entry, Operation, Session, Status, ValueType, abi};
 
-use crate::collection::is_known;
+use crate::collection::content_of_key;
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::large;
@@ -231,7 +231,8 @@ impl Snapshot {
         let Some(head) = self.session.head(name).map_err(Error::Snapshot)? else {
             return Ok(false);
         };
-        let kind = known_type(name, head.value_type)?;
+        let kind = head.value_type;
+        content_of_key(name, kind)?;
         if kind != ValueType::STRING && head.value.is_none() {
             return self.give_large_collection(name, kind, sink);
         }
@@ -342,22 +343,11 @@ fn time_of(expires_at: Option<u64>) -> Option<u64> {
     expires_at.map(|time| time.min(TIME_MAX))
 }
 
-/// # Errors
-/// A type that no copy has a form for.
-fn known_type(name: &[u8], kind: ValueType) -> Result<ValueType> {
-    if is_known(kind) {
-        return Ok(kind);
-    }
-    Err(Error::Type {
-        key: String::from_utf8_lossy(name).into_owned(),
-        name: kind.name(),
-    })
-}
-
 fn give_entry(name: &[u8], kind: ValueType, entry: &Entry, sink: &mut dyn Sink) -> Result<()> {
+    content_of_key(name, kind)?;
     sink.key(&Key {
         name,
-        kind: known_type(name, kind)?,
+        kind,
         len: entry.value.len() as u64,
         expires_at: time_of(entry.expires_at),
     })?;

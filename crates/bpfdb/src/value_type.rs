@@ -2,17 +2,27 @@
 
 use crate::abi;
 
+/// By their numbers.
+const NAMES: [&str; abi::BPFDB_TYPE_COUNT as usize] =
+    ["string", "hash", "list", "set", "zset", "stream"];
+
 /// The type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ValueType(u8);
 
+/// One of the numbers below [`abi::BPFDB_TYPE_COUNT`].
+const fn known(number: u32) -> ValueType {
+    assert!(number < abi::BPFDB_TYPE_COUNT, "the types are counted");
+    ValueType(number as u8)
+}
+
 impl ValueType {
-    pub const STRING: Self = Self(abi::BPFDB_TYPE_STRING as u8);
-    pub const HASH: Self = Self(abi::BPFDB_TYPE_HASH as u8);
-    pub const LIST: Self = Self(abi::BPFDB_TYPE_LIST as u8);
-    pub const SET: Self = Self(abi::BPFDB_TYPE_SET as u8);
-    pub const SORTED_SET: Self = Self(abi::BPFDB_TYPE_SORTED_SET as u8);
-    pub const STREAM: Self = Self(abi::BPFDB_TYPE_STREAM as u8);
+    pub const STRING: Self = known(abi::BPFDB_TYPE_STRING);
+    pub const HASH: Self = known(abi::BPFDB_TYPE_HASH);
+    pub const LIST: Self = known(abi::BPFDB_TYPE_LIST);
+    pub const SET: Self = known(abi::BPFDB_TYPE_SET);
+    pub const SORTED_SET: Self = known(abi::BPFDB_TYPE_SORTED_SET);
+    pub const STREAM: Self = known(abi::BPFDB_TYPE_STREAM);
     /// Of tests alone.
     pub const TEST: Self = Self(abi::BPFDB_TYPE_TEST as u8);
 
@@ -27,17 +37,17 @@ impl ValueType {
         self.0
     }
 
+    /// Every type that this version knows, but for that of tests.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..abi::BPFDB_TYPE_COUNT as u8).map(Self)
+    }
+
     /// The word for it that TYPE replies.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::STRING => "string",
-            Self::HASH => "hash",
-            Self::LIST => "list",
-            Self::SET => "set",
-            Self::SORTED_SET => "zset",
-            Self::STREAM => "stream",
-            Self::TEST => "test",
-            _ => "unknown",
+        match NAMES.get(usize::from(self.0)) {
+            Some(name) => name,
+            None if self == Self::TEST => "test",
+            None => "unknown",
         }
     }
 

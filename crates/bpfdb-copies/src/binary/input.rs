@@ -2,11 +2,9 @@
 
 use std::io::Read;
 
-use bpfdb::ValueType;
-
 use super::blocks::Blocks;
 use super::{EntryHead, Totals};
-use crate::collection::{checked, checked_stream, kind_of};
+use crate::collection::{Content, checked, checked_stream};
 use crate::error::{Result, damaged};
 use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
@@ -64,8 +62,8 @@ fn entry<R: Read>(
         len,
         expires_at: head.expires_at,
     };
-    let kind = kind_of(head.kind);
-    if kind.is_none() && head.kind != ValueType::STREAM {
+    let content = key.content()?;
+    if content == Content::String {
         contents.count(&key);
         sink.key(&key)?;
         source.parts(len, |part| sink.part(part))?;
@@ -76,9 +74,10 @@ fn entry<R: Read>(
         run.extend_from_slice(part);
         Ok(())
     })?;
-    let run = match kind {
-        Some(kind) => checked(kind, &run),
-        None => checked_stream(&run).map(|()| run),
+    let run = match content {
+        Content::String => Ok(run),
+        Content::Collection(kind) => checked(kind, &run),
+        Content::Stream => checked_stream(&run).map(|()| run),
     };
     let run = run.map_err(|fault| fault.at(at))?;
     key.len = run.len() as u64;

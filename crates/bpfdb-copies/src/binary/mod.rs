@@ -20,7 +20,7 @@ pub(crate) mod output;
 
 use bpfdb::ValueType;
 
-use crate::collection::is_known;
+use crate::collection::content_of;
 
 /// What marks a file of this form.
 pub(crate) const MAGIC: &[u8; 8] = b"BPFDBDMP";
@@ -85,9 +85,7 @@ impl EntryHead {
         let time = u64::from_le_bytes(time.try_into().ok()?);
         let flags = u16::from_le_bytes([lens[2], lens[3]]);
         let kind = ValueType::from_code((flags >> TYPE_SHIFT) as u8);
-        if !is_known(kind) {
-            return None;
-        }
+        content_of(kind)?;
         let expires_at = match flags & ((1 << TYPE_SHIFT) - 1) {
             0 if time == 0 => None,
             EXPIRES => Some(time),

@@ -33,7 +33,7 @@ pub(crate) mod output;
 use bpfdb::ValueType;
 use bpfdb_values::run::Run;
 
-use crate::collection::{kind_of, words_of_stream};
+use crate::collection::{Content, content_of, words_of_stream};
 
 /// The entries of a collection as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,14 +49,17 @@ pub struct JsonEntries {
 /// What a line has of a collection whose run this is, or of a stream whose bytes these are; `None`: it is of
 /// no such type, or damaged.
 pub fn json_entries(kind: ValueType, value: &[u8]) -> Option<JsonEntries> {
-    if kind == ValueType::STREAM {
-        let words = words_of_stream(value).ok()?;
-        let found = json_entries(ValueType::LIST, &words)?;
-        let name = kind.name();
-        return Some(JsonEntries { name, ..found });
-    }
-    let (kind, run) = (kind_of(kind)?, value);
-    let entries: Vec<_> = Run::parse(run)
+    let kind = match content_of(kind)? {
+        Content::String => return None,
+        Content::Collection(kind) => kind,
+        Content::Stream => {
+            let words = words_of_stream(value).ok()?;
+            let found = json_entries(ValueType::LIST, &words)?;
+            let name = kind.name();
+            return Some(JsonEntries { name, ..found });
+        }
+    };
+    let entries: Vec<_> = Run::parse(value)
         .ok()?
         .iter()
         .collect::<Result<_, _>>()

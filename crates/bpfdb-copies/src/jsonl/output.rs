@@ -2,14 +2,13 @@
 
 use std::io::Write;
 
-use bpfdb::ValueType;
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::Run;
 use serde::Serialize;
 
 use super::line::{self, Fields, Head};
 use super::{CHECK, ENTRY, PART, VERSION};
-use crate::collection::{Fault, kind_of, score_of, words_of_stream};
+use crate::collection::{Content, Fault, score_of, words_of_stream};
 use crate::error::{Error, Result, io};
 use crate::header::Header;
 use crate::sink::{Key, Sink};
@@ -30,9 +29,8 @@ pub(crate) struct JsonlWriter<W> {
     left: u64,
     /// Is the value written in parts?
     is_long: bool,
-    /// It is a collection, or a stream: it is written when all of it has come.
-    collection: Option<Kind>,
-    is_stream: bool,
+    /// A collection or a stream is written when all of it has come.
+    content: Content,
 }
 
 /// A key and a value, as a run has them.
@@ -56,8 +54,7 @@ impl<W: Write> JsonlWriter<W> {
             value: Vec::new(),
             left: 0,
             is_long: false,
-            collection: None,
-            is_stream: false,
+            content: Content::String,
         };
         writer.put(&Head {
             version: VERSION,
@@ -113,17 +110,22 @@ impl<W: Write> JsonlWriter<W> {
         Ok(())
     }
 
+    fn is_stream(&self) -> bool {
+        self.content == Content::Stream
+    }
+
     fn put_collection(&mut self, kind: Kind, run: &[u8]) -> Result<()> {
         let run = Run::parse(run).map_err(|_| corrupt())?;
         let entries = run.iter().collect::<Result<Vec<Entry<'_>>, _>>();
         let entries = entries.map_err(|_| corrupt())?;
         if entries.iter().map(size_of_entry).sum::<usize>() <= PART {
+            let is_stream = self.is_stream();
             let head = Fields::key(&self.name, self.expires_at);
-            line_of(&mut self.line, head, kind, self.is_stream, &entries)?;
+            line_of(&mut self.line, head, kind, is_stream, &entries)?;
             return self.send_checked();
         }
         let head = Fields::key(&self.name, self.expires_at);
-        let head = head.with_count(kind, self.is_stream, entries.len() as u64);
+        let head = head.with_count(kind, self.is_stream(), entries.len() as u64);
         put(&mut self.line, &head)?;
         self.send_checked()?;
         self.put_entries(kind, &entries)
@@ -147,6 +149,27 @@ impl<W: Write> JsonlWriter<W> {
         }
     }
 
+    /// The whole value, if this is the last part of it.
+    fn whole(&mut self, part: &[u8]) -> Option<Vec<u8>> {
+        self.value.extend_from_slice(part);
+        self.left -= part.len() as u64;
+        (self.left == 0).then(|| std::mem::take(&mut self.value))
+    }
+
+    /// A part of a string.
+    fn put_part(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PART - self.value.len()));
+            self.value.extend_from_slice(now);
+            self.left -= now.len() as u64;
+            bytes = later;
+            if self.left == 0 || self.value.len() == PART {
+                self.put_value()?;
+            }
+        }
+        Ok(())
+    }
+
     /// As many in a line as there is room for.
     fn put_entries(&mut self, kind: Kind, mut entries: &[Entry<'_>]) -> Result<()> {
         while let Some(first) = entries.first() {
@@ -157,7 +180,8 @@ impl<W: Write> JsonlWriter<W> {
                 self.put_long_entry(kind, *first)?;
                 continue;
             }
-            line_of(&mut self.line, Fields::default(), kind, self.is_stream, now)?;
+            let is_stream = self.is_stream();
+            line_of(&mut self.line, Fields::default(), kind, is_stream, now)?;
             self.send_checked()?;
         }
         Ok(())
@@ -224,9 +248,8 @@ impl<W: Write> Sink for JsonlWriter<W> {
         self.name.extend_from_slice(key.name);
         self.expires_at = key.expires_at;
         self.left = key.len;
-        self.is_stream = key.kind == ValueType::STREAM;
-        self.collection = kind_of(key.kind).or(self.is_stream.then_some(Kind::List));
-        self.is_long = self.collection.is_none() && key.len > PART as u64;
+        self.content = key.content()?;
+        self.is_long = self.content == Content::String && key.len > PART as u64;
         if self.is_long {
             let line = Fields::key(key.name, key.expires_at);
             self.put(&line.with_bytes(key.len, false))?;
@@ -238,29 +261,18 @@ impl<W: Write> Sink for JsonlWriter<W> {
         }
     }
 
-    fn part(&mut self, mut bytes: &[u8]) -> Result<()> {
-        if let Some(kind) = self.collection {
-            self.value.extend_from_slice(bytes);
-            self.left -= bytes.len() as u64;
-            if self.left > 0 {
-                return Ok(());
-            }
-            let value = std::mem::take(&mut self.value);
-            return match self.is_stream {
-                true => self.put_stream(&value),
-                false => self.put_collection(kind, &value),
-            };
+    fn part(&mut self, bytes: &[u8]) -> Result<()> {
+        match self.content {
+            Content::String => self.put_part(bytes),
+            Content::Collection(kind) => match self.whole(bytes) {
+                Some(run) => self.put_collection(kind, &run),
+                None => Ok(()),
+            },
+            Content::Stream => match self.whole(bytes) {
+                Some(stream) => self.put_stream(&stream),
+                None => Ok(()),
+            },
         }
-        while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(PART - self.value.len()));
-            self.value.extend_from_slice(now);
-            self.left -= now.len() as u64;
-            bytes = later;
-            if self.left == 0 || self.value.len() == PART {
-                self.put_value()?;
-            }
-        }
-        Ok(())
     }
 }
 

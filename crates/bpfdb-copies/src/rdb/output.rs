@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use bpfdb::{Database, ValueType};
+use bpfdb::Database;
 use bpfdb_values::limits::Kind;
 
 use super::collection::write;
 use super::string::{self, INTEGER_MAX};
 use super::{AUX, DATABASE, END, EXPIRES_MS, MAGIC, RESIZE, TYPE_STRING, VERSION_WRITTEN};
 use super::{functions, stream};
-use crate::collection::kind_of;
+use crate::collection::Content;
 use crate::crc64::Crc64;
 use crate::error::{Error, Result, io};
 use crate::header::Header;
@@ -111,6 +111,25 @@ impl<W: Write> RdbWriter<W> {
         out.map_err(io("write the copy"))
     }
 
+    /// A string of `len` bytes, of which none has come.
+    fn begin_string(&mut self, name: &[u8], len: u64) -> Result<()> {
+        self.bytes.push(TYPE_STRING);
+        string::put(&mut self.bytes, name);
+        self.short.clear();
+        self.short_len = 0;
+        match len {
+            0 => self.put_short(),
+            len if len <= INTEGER_MAX as u64 => {
+                self.short_len = len as usize;
+                Ok(())
+            }
+            len => {
+                string::put_len(&mut self.bytes, len);
+                self.send()
+            }
+        }
+    }
+
     fn put_short(&mut self) -> Result<()> {
         string::put(&mut self.bytes, &self.short);
         self.send()
@@ -129,6 +148,7 @@ impl<W: Write> Sink for RdbWriter<W> {
             self.functions_len = key.len as usize;
             return Ok(());
         }
+        let content = key.content()?;
         let (database, name) = Database::split(key.name).unwrap_or((Database::default(), key.name));
         let bytes = &mut self.bytes;
         if database != self.database {
@@ -140,31 +160,18 @@ impl<W: Write> Sink for RdbWriter<W> {
             bytes.push(EXPIRES_MS);
             bytes.extend_from_slice(&time.to_le_bytes());
         }
-        let kind = kind_of(key.kind);
-        if kind.is_some() || key.kind == ValueType::STREAM {
-            self.collection = Some(Coming {
-                kind,
-                name: name.to_vec(),
-                run: Vec::new(),
-                len: key.len as usize,
-            });
-            return Ok(());
-        }
-        bytes.push(TYPE_STRING);
-        string::put(bytes, name);
-        self.short.clear();
-        self.short_len = 0;
-        match key.len {
-            0 => self.put_short(),
-            len if len <= INTEGER_MAX as u64 => {
-                self.short_len = len as usize;
-                Ok(())
-            }
-            len => {
-                string::put_len(bytes, len);
-                self.send()
-            }
-        }
+        let kind = match content {
+            Content::String => return self.begin_string(name, key.len),
+            Content::Collection(kind) => Some(kind),
+            Content::Stream => None,
+        };
+        self.collection = Some(Coming {
+            kind,
+            name: name.to_vec(),
+            run: Vec::new(),
+            len: key.len as usize,
+        });
+        Ok(())
     }
 
     fn part(&mut self, part: &[u8]) -> Result<()> {

@@ -12,7 +12,7 @@ use bpfdb_values::run::Malformed;
 use super::collection::read::{self, Collection, LAST_OF_7_0};
 use super::collection::write;
 use super::{Dialect, TYPE_STRING, VERSION_WRITTEN, stream, string};
-use crate::collection::{kind_of, type_of};
+use crate::collection::{Content, content_of, type_of};
 use crate::crc64::crc64;
 use crate::error::Error;
 use crate::limits::VALUE_MAX;
@@ -49,15 +49,13 @@ pub fn encode(value: &[u8]) -> Vec<u8> {
 /// # Errors
 /// The bytes of a collection that are no packed run, and a type that Redis does not have.
 pub fn encode_typed(kind: ValueType, value: &[u8]) -> Result<Vec<u8>, Malformed> {
-    if kind == ValueType::STRING {
-        return Ok(encode(value));
-    }
-    let (number, bytes) = if kind == ValueType::STREAM {
-        (stream::WRITTEN, stream::write(value)?)
-    } else {
-        let kind = kind_of(kind).ok_or(Malformed::TYPE)?;
-        let written = write::write(kind, value)?;
-        (written.number, written.bytes)
+    let (number, bytes) = match content_of(kind).ok_or(Malformed::TYPE)? {
+        Content::String => return Ok(encode(value)),
+        Content::Collection(kind) => {
+            let written = write::write(kind, value)?;
+            (written.number, written.bytes)
+        }
+        Content::Stream => (stream::WRITTEN, stream::write(value)?),
     };
     let mut payload = Vec::with_capacity(bytes.len() + OVERHEAD_MAX);
     payload.push(number);
@@ -152,7 +150,7 @@ mod tests {
     use bpfdb_values::run::Run;
 
     use super::*;
-    use crate::collection::{self, Builder};
+    use crate::collection::{self, Builder, kind_of};
 
     fn string(value: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
         Ok((ValueType::STRING, value.to_vec()))

@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 
+use bpfdb::ValueType;
 use bpfdb::abi::{self, bpfdb_session};
 
 use super::super::assembly::{Alu, Jump, R1, Width};
@@ -10,16 +11,6 @@ use super::super::operands::Digits;
 use crate::error::Result;
 use crate::ir::{Operand, Register};
 use crate::types::Type;
-
-/// As TYPE names them.
-const TYPES: [(u32, &[u8]); 6] = [
-    (abi::BPFDB_TYPE_STRING, b"string"),
-    (abi::BPFDB_TYPE_HASH, b"hash"),
-    (abi::BPFDB_TYPE_LIST, b"list"),
-    (abi::BPFDB_TYPE_SET, b"set"),
-    (abi::BPFDB_TYPE_SORTED_SET, b"zset"),
-    (abi::BPFDB_TYPE_STREAM, b"stream"),
-];
 
 impl Emitter<'_> {
     pub(super) fn get(&mut self, to: Register, key: &Operand) -> Result<()> {
@@ -103,7 +94,7 @@ impl Emitter<'_> {
         self.key(key)?;
         self.read_any(key);
         self.unless_found(missing);
-        for (number, name) in TYPES {
+        for value_type in ValueType::all() {
             let other = self.place();
             let form = at(offset_of!(bpfdb_session, value_len));
             self.asm().load(Width::Word, R1, SESSION, form);
@@ -112,8 +103,8 @@ impl Emitter<'_> {
             self.asm()
                 .alu_by(Alu::And, R1, abi::BPFDB_FORM_TYPE_MASK as i32);
             self.asm()
-                .jump_if_value(Jump::NotEqual, R1, number as i32, other);
-            self.status(to, name)?;
+                .jump_if_value(Jump::NotEqual, R1, value_type.code().into(), other);
+            self.status(to, value_type.name().as_bytes())?;
             self.asm().jump(end);
             self.asm().put(other);
         }
