@@ -229,8 +229,14 @@ impl Command {
             | Self::Length(_)
             | Self::TimeLeft(..)
             | Self::Type(_) => false,
+            Self::Set(_)
+            | Self::Increment { .. }
+            | Self::Delete(_)
+            | Self::GetDelete(_)
+            | Self::Append(..)
+            | Self::Expire(..)
+            | Self::Persist(_) => true,
             Self::Collection(command) => command.writes(),
-            _ => true,
         }
     }
 
@@ -344,7 +350,13 @@ impl fmt::Display for Command {
             Self::Expire(_, time, when) => write!(f, " {when} {}", time.name()),
             Self::TimeLeft(_, time) => write!(f, " {}", time.name()),
             Self::Collection(command) => command.fmt_operands(f),
-            _ => Ok(()),
+            Self::Get(_)
+            | Self::Delete(_)
+            | Self::Exists(_)
+            | Self::GetDelete(_)
+            | Self::Length(_)
+            | Self::Persist(_)
+            | Self::Type(_) => Ok(()),
         }
     }
 }
