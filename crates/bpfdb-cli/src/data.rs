@@ -33,7 +33,7 @@ pub(crate) fn directory(said: Option<&Path>, settings: &Settings) -> Result<Opti
         return Ok(None);
     }
     let directory = match said {
-        Some(directory) => path::absolute(directory).context("cannot tell the folder of --dir")?,
+        Some(directory) => path::absolute(directory).context("cannot find the folder of --dir")?,
         None => default_directory(settings.port)?,
     };
     Ok(Some(directory))

@@ -112,8 +112,8 @@ impl Procedure {
         ]
     }
 
-    /// Why calls were given up: `fuel 3, heap 1`.
-    fn why_given_up(&self) -> String {
+    /// Why calls were deoptimised: `fuel 3, heap 1`.
+    fn why_deoptimised(&self) -> String {
         let errors = [("engine_error", self.errors)].into_iter();
         let others = self.deoptimisations.iter();
         let all = others.map(|(name, &count)| (name.as_str(), count));
@@ -140,8 +140,17 @@ impl fmt::Display for Time {
 
 /// `calls` to `longest` are those of the kernel, but for `daemon`: calls that the interpreter ran.
 const COLUMNS: [&str; 11] = [
-    "name", "kind", "path", "calls", "daemon", "retries", "given up", "mean", "longest",
-    "verified", "bytes",
+    "name",
+    "kind",
+    "path",
+    "calls",
+    "daemon",
+    "retries",
+    "deoptimised",
+    "mean",
+    "longest",
+    "verified",
+    "bytes",
 ];
 /// The first of them are words, the others numbers.
 const WORDS: usize = 3;
@@ -175,20 +184,20 @@ fn table(all: &[Procedure]) -> String {
     table
 }
 
-/// What keeps procedures out of the kernel, and why the kernel gave up calls of others.
+/// What keeps procedures out of the kernel, and why calls of others were deoptimised.
 fn reasons(all: &[Procedure]) -> String {
     let mut text = String::new();
     for one in all {
-        let given_up = one.why_given_up();
-        if one.reasons.is_empty() && given_up.is_empty() {
+        let why = one.why_deoptimised();
+        if one.reasons.is_empty() && why.is_empty() {
             continue;
         }
         let _ = writeln!(text, "\n{} {}", one.kind, one.name);
         for reason in &one.reasons {
             let _ = writeln!(text, "  {reason}");
         }
-        if !given_up.is_empty() {
-            let _ = writeln!(text, "  given up: {given_up}");
+        if !why.is_empty() {
+            let _ = writeln!(text, "  deoptimised: {why}");
         }
     }
     text
@@ -223,16 +232,16 @@ mod tests {
         assert_eq!(
             table(&all),
             "\
-name  kind      path      calls  daemon  retries  given up    mean  longest  verified  bytes
-vote  function  kernel  1234567       3       17         3  812 ns    41 us     91400  76000
-slow  function  daemon        -       9        -         -       -        -         -      -
+name  kind      path      calls  daemon  retries  deoptimised    mean  longest  verified  bytes
+vote  function  kernel  1234567       3       17            3  812 ns    41 us     91400  76000
+slow  function  daemon        -       9        -            -       -        -         -      -
 "
         );
         assert_eq!(
             reasons(&all),
             "
 function vote
-  given up: fuel 2, engine_error 1
+  deoptimised: fuel 2, engine_error 1
 
 function slow
   line 3: a table is changed

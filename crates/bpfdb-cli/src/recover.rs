@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(Until::Timestamp(timestamp)) = arguments.until.map(|moment| moment.0)
         && timestamp > copied.moment.epoch
     {
-        // Somebody may have meant seconds of UNIX time.
+        // It may be meant as seconds of UNIX time.
         let _ = writeln!(
             io::stderr(),
             "bpfdb: timestamp {timestamp} is later than all of the log, so all of it was copied; a \

@@ -211,7 +211,7 @@ fn describe(cut: &Cut) -> String {
         line("a copy of the directory, or a dump, is better than what will be left".into());
     }
     let durable = match lost.was_durable {
-        true => "Some of it was durable: clients were told so, or could have been.",
+        true => "Some of it was durable: clients may have had replies that depend on it.",
         false => "Nothing says that any of it was durable.",
     };
     text + durable + "\n"

@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who says that it is done may delete the file: what it had must be on the server's disk by then.
+/// A user that reads that it is done may delete the file: what it had must be on the server's disk by then.
 fn settle(engine: &Engine, interrupts: &Interrupts) -> Result<()> {
     let (written, begun) = (engine.now(), Instant::now());
     while engine.has_log() && !engine.await_durable(written, LOOK) {

@@ -93,14 +93,14 @@ fn is_stopped(error: &Error) -> bool {
     matches!(error, Some(bpfdb_durability::Error::Stopped))
 }
 
-/// A start that would be refused is to be refused before data is dropped that nobody else may have.
+/// A start that would be refused is to be refused before data is dropped of which there may be no copy.
 fn check_before_drop(settings: &Settings, load_rdb: Option<&Path>) -> Result<()> {
     engine_options(settings)?;
     if let Some(address) = settings.metrics_address {
         let bound = TcpListener::bind(address);
         bound.with_context(|| format!("cannot listen on {address}"))?;
     }
-    // Who wants it to end wants nothing to be dropped.
+    // A user that ends it wants nothing to be dropped.
     let interrupts = Interrupts::hold()?;
     let mut has_data = false;
     if let Some(directory) = &settings.dir {
@@ -409,7 +409,7 @@ fn block_signals() -> Result<SigSet> {
     Ok(signals)
 }
 
-/// SIGHUP is for those who rotate the log. The first of the others stops the server in order; the
+/// SIGHUP is for programs that rotate the log. The first of the others stops the server in order; the
 /// second ends the process at once, as a crash does: the next start goes on with what is there.
 fn stop_on_signal(stopper: Stopper, signals: SigSet) -> Result<()> {
     thread::Builder::new()

@@ -96,7 +96,7 @@ fn refuse_before(disk: &Directory, wall: u64) -> Result<(), LogError> {
     let mut found = Beginnings::find(disk, &control)?;
     match found.earliest() {
         Some(earliest) if wall < earliest.wall => Err(LogError::TooEarly(earliest)),
-        // Nobody knows when the log begins that is left.
+        // It is not known when the log begins that is left.
         None if control.first_kept() > 1 => match found.damaged.pop() {
             Some(corrupt) => Err(LogError::Corrupt(corrupt)),
             None => Err(LogError::Gone {

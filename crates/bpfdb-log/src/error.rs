@@ -68,7 +68,7 @@ pub enum LogError {
     },
     /// A later attempt finds what the owner has now.
     #[error(
-        "the server has given up meanwhile what was to be copied, after a checkpoint: try again"
+        "the server has removed meanwhile what was to be copied, after a checkpoint: try again"
     )]
     GivenUp,
     /// No point in time before this one can be had.

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// Rules in the form of pg_hba.conf, instead of --auth-type
     #[arg(long, value_name = "FILE")]
     auth_hba_file: Option<PathBuf>,
-    /// Who asks the database for passwords of users that are not in --auth-file
+    /// User as whom the proxy asks the database for passwords of users that are not in --auth-file
     #[arg(long, value_name = "USER")]
     auth_user: Option<String>,
     /// The question, with the user as $1
@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
     /// Seconds that the database may take to answer a request to cancel [default: 10]
     #[arg(long)]
     cancel_wait_timeout: Option<f64>,
-    /// Seconds after which a server that nobody uses is closed [default: 600]
+    /// Seconds after which a server that no client uses is closed [default: 600]
     #[arg(long)]
     server_idle_timeout: Option<f64>,
     /// What puts a session right whose client has left state in it [default: DISCARD ALL]
@@ -131,16 +131,16 @@ pub(crate) struct Arguments {
     /// Parameters of clients' starts that are passed over, such as extra_float_digits
     #[arg(long, value_delimiter = ',')]
     ignore_startup_parameters: Vec<String>,
-    /// Users who may do everything in the console
+    /// Users that may do everything in the console
     #[arg(long, value_delimiter = ',')]
     admin_users: Vec<String>,
-    /// Users who may look at everything in the console
+    /// Users that may look at everything in the console
     #[arg(long, value_delimiter = ',')]
     stats_users: Vec<String>,
     /// Where metrics for Prometheus are served
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
-    /// A Unix socket: a proxy that is started with the same one takes over, and drops nobody
+    /// A Unix socket: a proxy that is started with the same one takes over, and drops no client
     #[arg(long, value_name = "FILE")]
     takeover_socket: Option<PathBuf>,
     /// Cgroup whose clients and databases are served in the kernel

@@ -42,7 +42,7 @@ fn send(message: &str) {
         return;
     };
     if let Err(error) = send_to(&name, message) {
-        tracing::debug!(%error, ?name, "the manager of services is not told");
+        tracing::debug!(%error, ?name, "the manager of services was not notified");
     }
 }
 

@@ -85,7 +85,7 @@ fn procedures_are_shown() {
     wait_for(&server, &name);
 
     let table = prints(&server, &[]);
-    let head = "name kind path calls daemon retries given up mean longest verified bytes";
+    let head = "name kind path calls daemon retries deoptimised mean longest verified bytes";
     let first = table.lines().next().expect("a line");
     assert_eq!(first.split_whitespace().collect::<Vec<_>>().join(" "), head);
     let sell = line(&table, "sell");

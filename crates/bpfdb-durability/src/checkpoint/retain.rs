@@ -30,7 +30,7 @@ pub(super) struct Retaining {
     gives_back: bool,
     /// Checkpoints that are to be removed.
     superseded: Vec<u64>,
-    /// Somebody lacks room, and waits.
+    /// A writer lacks room, and waits.
     wants_room: bool,
     /// Whether there may be more now.
     room: Option<bool>,
@@ -196,7 +196,7 @@ impl Shared {
             tracing::warn!(
                 bytes = before.bytes - now.bytes,
                 earliest_timestamp = now.earliest.epoch,
-                "the disk is full: the oldest of what was retained for recovery is given up"
+                "the disk is full: the oldest of what was retained for recovery is removed"
             );
         }
         made
@@ -244,7 +244,7 @@ impl Shared {
         let succeeded = recycled.is_ok();
         let goes_on = recycled.unwrap_or_else(|error| {
             if is_new {
-                tracing::warn!(%error, "segments that were given up are still there");
+                tracing::warn!(%error, "segments that are not needed any more are still there");
             }
             false
         });

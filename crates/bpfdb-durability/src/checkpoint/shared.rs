@@ -71,7 +71,7 @@ struct Running {
 pub(super) struct State {
     pub(super) retaining: Retaining,
     origin: Option<Origin>,
-    /// Somebody asked for one that has not begun.
+    /// A caller has asked for one that has not begun.
     requested: Option<Requested>,
     /// Another one is to follow that one: when that was asked for last.
     requested_again: Option<Requested>,
@@ -115,7 +115,7 @@ pub(crate) struct Shared {
 }
 
 /// Why a checkpoint ended that nothing was wrong with.
-pub(super) const STOPPED: &str = "it was given up: the engine's log is being closed";
+pub(super) const STOPPED: &str = "it was stopped: the engine's log is being closed";
 
 impl Shared {
     /// `log_bytes`: those that the log has since the checkpoint `last`.
@@ -143,7 +143,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits looks again.
+    /// Threads that wait look again.
     pub(super) fn tell(&self) {
         self.changed.notify_all();
     }
@@ -187,7 +187,7 @@ impl Shared {
             Some(_) => counter.load(Ordering::Relaxed),
             None => 0,
         };
-        // Whoever has asked sees at once that one is being made.
+        // A caller that has asked sees at once that one is being made.
         let requested = state.requested.map(|requested| Running {
             phase: Phase::Walking,
             begun: requested.time,
@@ -311,7 +311,7 @@ impl Shared {
     /// know any more that the end of the checkpoint was durable.
     fn next_to_install(&self, origin: Origin, durable: u64) -> Option<WrittenCheckpoint> {
         let mut state = self.lock();
-        // Whoever asked for one may wait for this group.
+        // A caller that asked for one may wait for this group.
         if state.origin.replace(origin).is_none() || state.requested.is_some() {
             self.changed.notify_all();
         }

@@ -151,7 +151,7 @@ fn beginning<D: Disk>(
             Err(error) => return Err(error),
         }
     }
-    let why = "the log before it was given up, and there is no checkpoint to begin with";
+    let why = "the log before it was removed, and there is no checkpoint to begin with";
     Err(LogError::corrupt(segment::name(oldest.number), 0, why))
 }
 

@@ -9,7 +9,7 @@ use crate::unit::NotReady;
 pub enum Failure {
     /// The kernel has given it up: a value has no meaning there, or it ran for too long. It
     /// would be given up again.
-    #[error("the call was given up: {}", .0.text)]
+    #[error("the call was deoptimised: {}", .0.text)]
     GivenUp(Deoptimisation),
     /// An Error of the engine. After [`Status::Conflict`], which was met in up to 64 attempts, and
     /// others that pass, call again.

@@ -112,7 +112,7 @@ impl Kernel {
         self.connections = None;
     }
 
-    /// The map of sockets. What was brought to one and is not read is there while somebody has the map.
+    /// The map of sockets. What was brought to one and is not read is there while a process has the map.
     pub(crate) fn ends(&self) -> BorrowedFd<'_> {
         self.ends.as_fd()
     }
@@ -151,7 +151,7 @@ impl Kernel {
         self.sink.as_fd()
     }
 
-    /// Throws away what is for nobody.
+    /// Throws away what is for no client.
     pub(crate) fn empty_sink(&mut self) {
         let mut bytes = [0; 4096];
         while matches!(self.sink.read(&mut bytes), Ok(1..)) {}
@@ -168,7 +168,7 @@ impl Kernel {
 
     pub(crate) fn told(&self) -> Vec<abi::bpfdb_proxy_event> {
         if let Err(error) = self.ring.consume() {
-            tracing::error!(%error, "cannot read what the programs tell");
+            tracing::error!(%error, "cannot read the events of the programs");
         }
         self.told.take()
     }
@@ -357,7 +357,7 @@ fn bytes<T: Copy>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// A connection to ourselves, whose one end takes what is for nobody.
+/// A connection to ourselves, whose one end takes what is for no client.
 fn sink(ends: &MapHandle) -> Result<(TcpStream, TcpStream)> {
     let failed = || system("make a sink");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed())?;
@@ -460,7 +460,7 @@ fn ring_of<T: 'static>(
     let kept = Kept::default();
     let keeps = Rc::clone(&kept);
     let records = map(object, name)?;
-    let failed = || bpf("read what the programs tell");
+    let failed = || bpf("read the events of the programs");
     let mut builder = RingBufferBuilder::new();
     builder
         .add(&records, move |bytes| {

@@ -67,7 +67,7 @@ impl Context<'_> {
         }
     }
 
-    /// The command goes on after this time. Nobody waits here for it: others are served.
+    /// The command goes on after this time. No thread waits here for it: others are served.
     pub(crate) fn rest(&mut self, time: Duration) {
         self.rests_until = Some(Instant::now() + time);
     }

@@ -52,7 +52,7 @@ pub(crate) struct Command {
     /// Would others see a change if it were executed now, with these arguments? `None`: if it
     /// has the flag Write.
     pub(crate) writes_now: Option<WritesNow>,
-    /// Executed during CLIENT PAUSE too: somebody must be able to end it.
+    /// Executed during CLIENT PAUSE too: it must be possible to end it.
     pub(crate) never_paused: bool,
     /// It tells which keys there are, also those that it does not name: in a transaction that writes, it keeps
     /// others from making keys come and go.
@@ -123,7 +123,7 @@ impl Command {
         self.keys.is_empty() && (self.has(Flag::Readonly) || self.has(Flag::Write))
     }
 
-    /// Who answers: the kernel, if the command is in its list.
+    /// The side that answers: the kernel, if the command is in its list.
     pub(crate) fn path(&self) -> Path {
         match self.of_kernel() {
             Some(_) => Path::Kernel,
@@ -191,7 +191,7 @@ pub(crate) struct Deprecated {
     pub(crate) replaced_by: &'static str,
 }
 
-/// Who answers.
+/// The side that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     /// The kernel, as long as the request has the plain form; the daemon otherwise.

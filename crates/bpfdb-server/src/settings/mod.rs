@@ -2,7 +2,7 @@
 //!
 //! There is one list of them, below. From it come [`Settings`], the flags of
 //! `bpfdb serve`, the keys of the configuration file (`file.rs`), the
-//! parameters of CONFIG and the table in docs/operation.md, all with the same
+//! parameters of CONFIG and the tables in docs/settings.md, all with the same
 //! names: those of Redis, where Redis has the setting.
 
 mod events;
@@ -197,7 +197,7 @@ settings! {
     max_memory_samples "maxmemory-samples": u32, 1..=2_147_483_647 => 5, Now;
     /// For the policies with lfu: the greater, the more uses the counter of a key needs to go up
     lfu_log_factor "lfu-log-factor": u32, 0..=2_147_483_647 => 10, Now;
-    /// For the same: minutes without use after which the counter goes down by one; 0: never
+    /// For these policies: minutes without use after which the counter goes down by one; 0: never
     lfu_decay_time "lfu-decay-time": u32, 0..=2_147_483_647 => 1, Now;
     /// Memory to keep ready ahead of need
     memory_ahead "memory-ahead": Size => Size::mib(128), Restart;
@@ -218,7 +218,7 @@ settings! {
     /// Write a log, so that the data is there again after a loss of power
     append_only "appendonly": bool => true, RestartUnlessSame;
     /// When clients get their replies, unless they choose (CLIENT DURABILITY): always:
-    /// when what a reply tells of is on the disk; everysec: at once, and it is there
+    /// when what a reply depends on is on the disk; everysec: at once, and it is there
     /// as a rule within a tenth of a second; no: the same
     append_fsync "appendfsync": AppendFsync => AppendFsync::EverySecond, Now;
 
@@ -261,7 +261,7 @@ settings! {
     max_client_memory "maxmemory-clients": ClientMemory => ClientMemory::Bytes(Size::mib(1024)), Now;
 
     /// Which changes of keys are published, by Redis's letters: K and E for channels by key and by
-    /// event, A or single classes; empty: none. While it is not, the daemon answers all requests
+    /// event, A or single classes; empty: none. While there are any, the daemon answers all requests
     keyspace_events "notify-keyspace-events": KeyspaceEvents => KeyspaceEvents::default(), Now;
 
     /// Microseconds from which on a command that the daemon executes is kept for SLOWLOG;

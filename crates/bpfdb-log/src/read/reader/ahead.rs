@@ -43,7 +43,7 @@ impl<D: Disk> LogReader<D> {
         let Some(open) = &self.open else {
             let number = self.control.first_needed;
             if self.first_kept > number {
-                let why = "the segment was given up";
+                let why = "the segment was removed";
                 return Err(LogError::corrupt(segment::name(number), 0, why));
             }
             let first = read_header(&self.disk, number)?;
@@ -103,7 +103,7 @@ impl<D: Disk> LogReader<D> {
             }
             (Some(open), None) if self.first_kept > open.header.number => {
                 let missing = segment::name(open.header.number + 1);
-                let why = "the segment was given up";
+                let why = "the segment was removed";
                 return Err(LogError::corrupt(missing, 0, why));
             }
             _ => {}

@@ -176,7 +176,7 @@ pub(crate) static INFO: Command = Command {
 
 pub(crate) static KEYSLOT: Command = Command {
     name: "cluster|keyslot",
-    summary: "Would tell the slot of a key",
+    summary: "Would return the slot of a key",
     since: "3.0.0",
     group: Group::Cluster,
     complexity: "O(1)",
@@ -215,7 +215,7 @@ pub(crate) static MEET: Command = Command {
 
 pub(crate) static MYID: Command = Command {
     name: "cluster|myid",
-    summary: "Would tell the name of the node",
+    summary: "Would return the name of the node",
     since: "3.0.0",
     group: Group::Cluster,
     complexity: "O(1)",
@@ -305,7 +305,7 @@ pub(crate) static SET_CONFIG_EPOCH: Command = Command {
 
 pub(crate) static SETSLOT: Command = Command {
     name: "cluster|setslot",
-    summary: "Would tell whose a slot is",
+    summary: "Would return the node of a slot",
     since: "3.0.0",
     group: Group::Cluster,
     complexity: "O(1)",

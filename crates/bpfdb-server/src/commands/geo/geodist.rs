@@ -6,7 +6,7 @@ use super::places::{of_members, reply_distance, unit};
 
 pub(crate) static COMMAND: Command = Command {
     name: "geodist",
-    summary: "Tells how far two places are from each other",
+    summary: "Returns how far two places are from each other",
     since: "3.2.0",
     group: Group::Geo,
     complexity: "O(length of the sorted set)",

@@ -7,7 +7,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "hexists",
-    summary: "Tells whether a hash has a field",
+    summary: "Returns whether a hash has a field",
     since: "2.0.0",
     group: Group::Hash,
     complexity: "O(1)",

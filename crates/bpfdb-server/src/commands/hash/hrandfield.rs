@@ -11,7 +11,7 @@ use crate::protocol::reply::{Protocol, Replies};
 
 pub(crate) static COMMAND: Command = Command {
     name: "hrandfield",
-    summary: "Picks fields of a hash by chance",
+    summary: "Picks fields of a hash at random",
     since: "6.2.0",
     group: Group::Hash,
     complexity: "O(fields picked)",

@@ -7,7 +7,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "hstrlen",
-    summary: "Tells how long the value of a field of a hash is",
+    summary: "Returns how long the value of a field of a hash is",
     since: "3.2.0",
     group: Group::Hash,
     complexity: "O(1)",

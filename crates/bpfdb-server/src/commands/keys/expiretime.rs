@@ -5,7 +5,7 @@ use super::ttl::{seconds, tell};
 
 pub(crate) static COMMAND: Command = Command {
     name: "expiretime",
-    summary: "Tells at what UNIX time a value expires, in seconds",
+    summary: "Returns at what UNIX time a value expires, in seconds",
     since: "7.0.0",
     group: Group::Generic,
     complexity: "O(1)",

@@ -13,7 +13,7 @@ use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "object",
-    summary: "Tells how a value is kept",
+    summary: "Returns how a value is kept",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "See the subcommands",
@@ -24,7 +24,7 @@ pub(crate) static COMMAND: Command = Command {
 
 pub(crate) static ENCODING: Command = Command {
     name: "object|encoding",
-    summary: "Tells which of Redis's encodings fits a value",
+    summary: "Returns which of Redis's encodings fits a value",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "O(length of the value)",
@@ -43,7 +43,7 @@ pub(crate) static ENCODING: Command = Command {
 
 pub(crate) static FREQ: Command = Command {
     name: "object|freq",
-    summary: "Tells how often a value is used, by the counter of the LFU policies",
+    summary: "Returns how often a value is used, by the counter of the LFU policies",
     since: "4.0.0",
     group: Group::Generic,
     complexity: "O(1)",
@@ -75,7 +75,7 @@ pub(crate) static HELP: Command = Command {
 
 pub(crate) static IDLETIME: Command = Command {
     name: "object|idletime",
-    summary: "Tells for how many seconds a value has not been used",
+    summary: "Returns for how many seconds a value has not been used",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "O(1)",
@@ -94,7 +94,7 @@ pub(crate) static IDLETIME: Command = Command {
 
 pub(crate) static REFCOUNT: Command = Command {
     name: "object|refcount",
-    summary: "Tells how many keys share a value",
+    summary: "Returns how many keys share a value",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::ttl::tell;
 
 pub(crate) static COMMAND: Command = Command {
     name: "pexpiretime",
-    summary: "Tells at what UNIX time a value expires, in milliseconds",
+    summary: "Returns at what UNIX time a value expires, in milliseconds",
     since: "7.0.0",
     group: Group::Generic,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::ttl::tell;
 
 pub(crate) static COMMAND: Command = Command {
     name: "pttl",
-    summary: "Tells how many milliseconds a value has left",
+    summary: "Returns how many milliseconds a value has left",
     since: "2.6.0",
     group: Group::Generic,
     complexity: "O(1)",

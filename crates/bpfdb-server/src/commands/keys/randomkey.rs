@@ -7,7 +7,7 @@ use super::super::time_slice::TimeSlice;
 
 pub(crate) static COMMAND: Command = Command {
     name: "randomkey",
-    summary: "Picks a key by chance",
+    summary: "Picks a key at random",
     since: "1.0.0",
     group: Group::Generic,
     complexity: "O(1) unless most of the index is empty, or of other databases and of pages",

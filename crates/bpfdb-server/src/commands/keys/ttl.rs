@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "ttl",
-    summary: "Tells how many seconds a value has left",
+    summary: "Returns how many seconds a value has left",
     since: "1.0.0",
     group: Group::Generic,
     complexity: "O(1)",

@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "type",
-    summary: "Tells the type of a value",
+    summary: "Returns the type of a value",
     since: "1.0.0",
     group: Group::Generic,
     complexity: "O(1)",

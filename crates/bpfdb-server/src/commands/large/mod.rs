@@ -16,7 +16,7 @@
 //!     first: then the transaction of the head locks the anchor until it ends.
 //!  2. The anchor names the key whose value the head is, or was last. RENAME and MOVE write it in the transaction
 //!     that moves the head; whatever copies a value copies the pages under another identity.
-//!  3. Whoever removes or replaces a head, be it the kernel, leaves pages and anchor. The collector removes pages
+//!  3. A command that removes or replaces a head, also one in the kernel, leaves pages and anchor. The collector removes pages
 //!     only if in its transaction, which holds the locks of anchor and head, the key of the anchor has no
 //!     head of this identity; the anchor goes with the last page.
 //!  4. An identity is drawn at random, under the lock of its anchor, and taken if that is absent: then there

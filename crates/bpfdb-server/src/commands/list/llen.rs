@@ -7,7 +7,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "llen",
-    summary: "Tells how many elements a list has",
+    summary: "Returns how many elements a list has",
     since: "1.0.0",
     group: Group::List,
     complexity: "O(1)",

@@ -10,7 +10,7 @@ use super::list_of;
 
 pub(crate) static COMMAND: Command = Command {
     name: "lpos",
-    summary: "Tells where in a list an element is",
+    summary: "Returns where in a list an element is",
     since: "6.0.6",
     group: Group::List,
     complexity: "O(length of the list)",

@@ -6,7 +6,7 @@ use crate::connection::subscribed::Kind;
 
 pub(crate) static COMMAND: Command = Command {
     name: "punsubscribe",
-    summary: "Stops to listen by patterns, or by all of them",
+    summary: "Stops listening by patterns, or by all of them",
     since: "2.0.0",
     group: Group::Pubsub,
     complexity: "O(patterns)",

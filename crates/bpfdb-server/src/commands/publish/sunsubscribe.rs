@@ -6,7 +6,7 @@ use crate::connection::subscribed::Kind;
 
 pub(crate) static COMMAND: Command = Command {
     name: "sunsubscribe",
-    summary: "Stops to listen to channels of the shard, or to all of them",
+    summary: "Stops listening to channels of the shard, or to all of them",
     since: "7.0.0",
     group: Group::Pubsub,
     complexity: "O(channels)",

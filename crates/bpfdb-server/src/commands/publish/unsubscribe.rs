@@ -6,7 +6,7 @@ use crate::connection::subscribed::Kind;
 
 pub(crate) static COMMAND: Command = Command {
     name: "unsubscribe",
-    summary: "Stops to listen to channels, or to all of them",
+    summary: "Stops listening to channels, or to all of them",
     since: "2.0.0",
     group: Group::Pubsub,
     complexity: "O(channels)",

@@ -88,8 +88,8 @@ impl ScriptCall {
         replied(context, replies, outcome).map(Some)
     }
 
-    /// What the script's transaction has to be for this command; `None`: what it is. Who only reads
-    /// lists keys in a snapshot, where it is in nobody's way.
+    /// What the script's transaction has to be for this command; `None`: what it is. A script that only reads
+    /// lists keys in a snapshot, where it is in the way of none.
     fn other_view(&self, command: &Command) -> Option<View> {
         let has_written = self
             .running

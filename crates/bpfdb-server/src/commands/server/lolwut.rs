@@ -6,7 +6,7 @@ use crate::protocol::REDIS_VERSION;
 
 pub(crate) static COMMAND: Command = Command {
     name: "lolwut",
-    summary: "Tells the version, without a picture",
+    summary: "Returns the version, without a picture",
     since: "5.0.0",
     group: Group::Server,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::replicaof::unsupported;
 
 pub(crate) static COMMAND: Command = Command {
     name: "replconf",
-    summary: "Would tell of a replica",
+    summary: "Would describe a replica",
     since: "3.0.0",
     group: Group::Server,
     complexity: "O(1)",

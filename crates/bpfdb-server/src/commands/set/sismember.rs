@@ -7,7 +7,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "sismember",
-    summary: "Tells whether a set has a member",
+    summary: "Returns whether a set has a member",
     since: "1.0.0",
     group: Group::Set,
     complexity: "O(1)",

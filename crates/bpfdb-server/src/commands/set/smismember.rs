@@ -7,7 +7,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "smismember",
-    summary: "Tells of each of some members whether a set has it",
+    summary: "Returns of each of some members whether a set has it",
     since: "6.2.0",
     group: Group::Set,
     complexity: "O(members)",

@@ -16,7 +16,7 @@ use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "spop",
-    summary: "Removes members from a set that are picked by chance",
+    summary: "Removes members from a set that are picked at random",
     since: "1.0.0",
     group: Group::Set,
     complexity: "O(members picked)",

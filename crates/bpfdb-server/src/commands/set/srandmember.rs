@@ -9,7 +9,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "srandmember",
-    summary: "Picks members of a set by chance",
+    summary: "Picks members of a set at random",
     since: "1.0.0",
     group: Group::Set,
     complexity: "O(members picked)",

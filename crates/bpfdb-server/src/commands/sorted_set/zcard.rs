@@ -7,7 +7,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "zcard",
-    summary: "Tells how many members a sorted set has",
+    summary: "Returns how many members a sorted set has",
     since: "1.2.0",
     group: Group::SortedSet,
     complexity: "O(1)",

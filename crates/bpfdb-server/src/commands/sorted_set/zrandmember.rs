@@ -13,7 +13,7 @@ use crate::values::random::Random;
 
 pub(crate) static COMMAND: Command = Command {
     name: "zrandmember",
-    summary: "Picks members of a sorted set by chance",
+    summary: "Picks members of a sorted set at random",
     since: "6.2.0",
     group: Group::SortedSet,
     complexity: "O(length of the sorted set, and count)",

@@ -5,7 +5,7 @@ use super::ranks::reply_rank;
 
 pub(crate) static COMMAND: Command = Command {
     name: "zrank",
-    summary: "Tells how many members of a sorted set are below one",
+    summary: "Returns how many members of a sorted set are below one",
     since: "2.0.0",
     group: Group::SortedSet,
     complexity: "O(log length of the sorted set)",

@@ -5,7 +5,7 @@ use super::store;
 
 pub(crate) static COMMAND: Command = Command {
     name: "xlen",
-    summary: "Tells how many entries a stream has",
+    summary: "Returns how many entries a stream has",
     since: "5.0.0",
     group: Group::Stream,
     complexity: "O(length of the stream)",

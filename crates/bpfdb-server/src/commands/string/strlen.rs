@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "strlen",
-    summary: "Tells how many bytes a value has",
+    summary: "Returns how many bytes a value has",
     since: "2.2.0",
     group: Group::String,
     complexity: "O(1)",

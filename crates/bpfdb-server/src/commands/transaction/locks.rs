@@ -8,7 +8,7 @@ use super::super::time_slice::TimeSlice;
 
 pub(crate) static COMMAND: Command = Command {
     name: "locks",
-    summary: "Who holds a lock on a key: the transactions that a CONFLICT on it comes from",
+    summary: "The transactions that hold a lock on a key, from which a CONFLICT on it comes",
     since: "0.1.0",
     group: Group::Transactions,
     complexity: "O(sessions + locks)",

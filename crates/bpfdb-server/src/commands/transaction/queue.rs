@@ -63,7 +63,7 @@ impl Queue {
     /// A command was refused that should have been queued.
     pub(crate) fn poison(&mut self) {
         self.poisoned = true;
-        // Nobody will execute them.
+        // They will not be executed.
         self.commands = Vec::new();
         self.reserved.give_back();
     }

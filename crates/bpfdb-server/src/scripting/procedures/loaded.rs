@@ -42,7 +42,7 @@ impl Procedures {
             .collect();
         unit.leave_from(numbers.len(), NO_ROOM);
         if unit.ready.is_empty() {
-            // Nobody would call it, and it takes a descriptor and the kernel's memory.
+            // No request would call it, and it takes a descriptor and the kernel's memory.
             unit.program = None;
         }
         let slot = self.slot_of(kind, &unit);
@@ -136,7 +136,7 @@ impl Procedures {
     /// When there is room again, those that wait are compiled again: libraries at once, scripts
     /// when they are called some more.
     pub(super) fn give_room(&mut self, functions: &Functions) {
-        // Who is about to change the functions waits for those that were withdrawn, and for no others.
+        // A thread that is about to change the functions waits for those that were withdrawn, and for no others.
         let is_changing = matches!(self.functions, FunctionsState::Withdrawn(_));
         if !self.some_wait || is_changing || !self.is_quiet() {
             return;
@@ -238,7 +238,7 @@ impl Loaded {
         };
         tracing::info!(
             ?name,
-            "a procedure gives up most calls: it is the interpreter's"
+            "most calls of a procedure are deoptimised: it is left to the interpreter"
         );
         kernel.withdraw(&name);
         self.published.retain(|known| *known != name);

@@ -10,7 +10,7 @@ use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::Counters;
 use crate::stats::procedures::{AllProcedures, ProcedureFigures, Programs};
 
-/// Who runs the calls.
+/// Which side runs the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     Kernel,
@@ -244,7 +244,7 @@ impl Procedures {
         } else if ready.name.len() > name_max {
             format!("its name is longer than {name_max} bytes")
         } else if gives_up_most(counters) {
-            "the kernel gave up most calls".into()
+            "most calls were deoptimised".into()
         } else if !ready.reads && matches!(self.functions, FunctionsState::Published { .. }) {
             "it writes, and has the flag no-writes".into()
         } else {

@@ -42,7 +42,7 @@ pub(crate) static REQUESTS: &[Family<Requests>] = &[
         name: "requests",
         labels: &["path"],
         kind: Kind::Counter,
-        help: "Requests answered, by who did",
+        help: "Requests answered, by path: the kernel or the daemon",
         each: |requests, each| {
             let kernel = requests.engine.counters.redis().requests_by_kernel();
             each(&["kernel"], kernel)?;

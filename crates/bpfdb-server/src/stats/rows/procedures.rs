@@ -27,7 +27,7 @@ pub(crate) static PROCEDURES: &[Family<AllProcedures>] = &[
         name: "procedure_calls",
         labels: &["name", "kind", "path"],
         kind: Kind::Counter,
-        help: "Calls of procedures that have a program, by who ran them",
+        help: "Calls of procedures that have a program, by path: the kernel or the daemon",
         each: |all, each| {
             all.each.iter().try_for_each(|one| {
                 each(&[&one.name, one.kind, "kernel"], one.kernel)?;
@@ -49,7 +49,7 @@ pub(crate) static PROCEDURES: &[Family<AllProcedures>] = &[
         name: "procedure_deoptimisations",
         labels: &["reason"],
         kind: Kind::Counter,
-        help: "Calls that the kernel gave up and the daemon ran, by reason",
+        help: "Calls that were deoptimised: the daemon ran them again, by reason",
         each: |all, each| {
             let mut reasons = all.deoptimisations.iter();
             reasons.try_for_each(|&(reason, calls)| each(&[reason], calls))

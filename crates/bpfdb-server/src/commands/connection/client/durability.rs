@@ -6,7 +6,7 @@ use crate::settings::Durability;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|durability",
-    summary: "Whether replies wait until what they tell of is durable",
+    summary: "Whether replies wait until what they depend on is durable",
     since: "0.1.0",
     group: Group::Connection,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|no-evict",
-    summary: "Keeps this connection from being closed for the sake of memory",
+    summary: "Keeps this connection from being closed when memory for clients is short",
     since: "7.0.0",
     group: Group::Connection,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|tracking",
-    summary: "Would tell the client what changes",
+    summary: "Would notify the client of changes to what it has read",
     since: "6.0.0",
     group: Group::Connection,
     complexity: "O(1)",

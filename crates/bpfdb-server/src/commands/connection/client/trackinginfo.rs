@@ -4,7 +4,7 @@ use super::super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|trackinginfo",
-    summary: "Whether the client is told what changes",
+    summary: "Whether the client is notified of changes to what it has read",
     since: "6.2.0",
     group: Group::Connection,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::super::find::view;
 
 pub(crate) static COMMAND: Command = Command {
     name: "function|stats",
-    summary: "Tells which function is running, and how many there are",
+    summary: "Returns which function is running, and how many there are",
     since: "7.0.0",
     group: Group::Scripting,
     complexity: "O(1)",

@@ -6,7 +6,7 @@ use crate::instance::users::DEFAULT;
 
 pub(crate) static COMMAND: Command = Command {
     name: "acl|dryrun",
-    summary: "Tells whether a user may execute a command",
+    summary: "Returns whether a user may execute a command",
     since: "7.0.0",
     group: Group::Server,
     complexity: "O(1)",

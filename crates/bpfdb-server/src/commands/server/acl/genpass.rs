@@ -9,7 +9,7 @@ use super::super::super::table::wrong_subcommand_arity;
 
 pub(crate) static COMMAND: Command = Command {
     name: "acl|genpass",
-    summary: "Makes a password by chance",
+    summary: "Makes a random password",
     since: "6.0.0",
     group: Group::Server,
     complexity: "O(1)",

@@ -4,7 +4,7 @@ use super::super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "acl|whoami",
-    summary: "Tells which user the client is",
+    summary: "Returns which user the client is",
     since: "6.0.0",
     group: Group::Server,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::super::super::table;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|getkeys",
-    summary: "Tells which words of a request are keys",
+    summary: "Returns which words of a request are keys",
     since: "2.8.13",
     group: Group::Server,
     complexity: "O(words)",
@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
 
 pub(crate) static WITH_FLAGS: Command = Command {
     name: "command|getkeysandflags",
-    summary: "Tells which words of a request are keys, and what becomes of them",
+    summary: "Returns which words of a request are keys, and what becomes of them",
     since: "7.0.0",
     group: Group::Server,
     complexity: "O(words)",

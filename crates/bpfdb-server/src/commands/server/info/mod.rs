@@ -142,7 +142,7 @@ static SECTIONS: &[Section] = &[
 /// the course of seconds. A few data are looked through at once, many not: all clients
 /// of the daemon wait meanwhile.
 ///
-/// Redis counts a key when somebody finds it expired, and shows that at once.
+/// Redis counts a key when a command finds it expired, and shows that at once.
 fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
     let stats = context.engine.stats()?;
     if stats.expiring == 0 {

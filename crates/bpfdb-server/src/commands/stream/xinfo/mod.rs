@@ -11,7 +11,7 @@ use crate::protocol::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "xinfo",
-    summary: "Tells what is known of a stream",
+    summary: "Returns what is known of a stream",
     since: "5.0.0",
     group: Group::Stream,
     complexity: "That of the subcommand",

@@ -14,7 +14,7 @@ use crate::protocol::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "xinfo|stream",
-    summary: "Tells what is known of a stream and of its entries",
+    summary: "Returns what is known of a stream and of its entries",
     since: "5.0.0",
     group: Group::Stream,
     complexity: "O(length of the stream)",
