@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
  * The template of compiled procedures that the Redis front end calls by tail call
- * (bpf/redis/commands/call.bpf.h). Nobody attaches it: user space takes its instructions,
+ * (bpf/redis/commands/call.bpf.h). It is never attached: user space takes its instructions,
  * replaces body() by what it has compiled, and loads the result
  * (crates/bpfdb-procedures/src/load).
  */

@@ -295,7 +295,7 @@ static long checkpoint_step(u64 i, struct checkpoint *c)
 }
 
 /* Up to a part of a page: the cursor goes on when it is complete. On kernels that do not preempt
- * programs, whoever wants this processor waits for the end of the run. */
+ * programs, whatever wants this processor waits for the end of the run. */
 static __always_inline int checkpoint_page(struct checkpoint *c, struct bpfdb_session *s)
 {
 	if (!session_enter(s))

@@ -140,7 +140,7 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 }
 
 /* NOT_FOUND: the key has another value, or none. EXHAUSTED: the record's header changed during
- * every copy, be it that somebody locked it and wrote nothing: who reads by parts begins anew, and
+ * every copy, be it that it was locked and nothing written: a reader by parts begins anew, and
  * takes a snapshot at some point. */
 __noinline int large_read(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 {

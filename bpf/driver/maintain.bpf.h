@@ -25,7 +25,7 @@ static __noinline int run_reap(void)
 	return BPFDB_OK;
 }
 
-/* ctx: size class. Gives every page of its slots that nobody uses, and what large
+/* ctx: size class. Gives every page of its slots that is not in use, and what large
  * values have left, back to all classes. */
 static __noinline int run_reclaim(struct bpf_raw_tracepoint_args *ctx)
 {

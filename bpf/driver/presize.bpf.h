@@ -4,7 +4,7 @@
  * splits no page that it has just filled. Level by level each page is given a sibling, as
  * splits do it, so that the index is whole after each page.
  *
- * Nobody else uses the engine meanwhile: buckets change their level without their latches.
+ * No other program uses the engine meanwhile: buckets change their level without their latches.
  */
 #ifndef BPFDB_DRIVER_PRESIZE_BPF_H
 #define BPFDB_DRIVER_PRESIZE_BPF_H

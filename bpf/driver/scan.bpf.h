@@ -95,8 +95,8 @@ static __always_inline int scan_cells(struct scan *scan, const struct bucket *b)
 /*
  * Visits the bucket at the cursor. OK, CONFLICT, or RETRY if it changed meanwhile. While
  * the home word is the same, its cells hold the same keys: a record comes, goes
- * and moves by a change of that word. Who has it latched may be about to insert one, which the scan
- * lock does not keep him from any more.
+ * and moves by a change of that word. An operator that has it latched may be about to insert one,
+ * which the scan lock does not keep it from any more.
  */
 __noinline int scan_bucket(struct scan *scan NONNULL)
 {

@@ -16,7 +16,7 @@
 
 #include "local.bpf.h"
 
-/* Who answers a new connection. */
+/* Kernel or daemon: which of them answers a new connection. */
 static __always_inline u64 connection_beginning(void)
 {
 	if (LOAD(gate.plain))

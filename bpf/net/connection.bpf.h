@@ -24,7 +24,7 @@
  * stream parser the kernel sends as many bytes as the parser said, whatever the
  * program made of them.) An sk_msg may change its length freely.
  *
- * Who answers is one bit, DAEMON, in the word `arrived` that also counts what
+ * Which side answers is one bit, DAEMON, in the word `arrived` that also counts what
  * arrived from the client:
  *
  *   KERNEL ──fetch_or(DAEMON), in answer.bpf.h, at the first byte of a request

@@ -251,7 +251,7 @@ static __always_inline int make_room_in_index(struct bpfdb_session *s)
 	return status == BPFDB_OK || only_crowded ? RETRY : status;
 }
 
-/* Somebody else changes the page: RETRY, as often as memory is looked for; then MEMORY_PENDING. */
+/* Another program changes the page: RETRY, as often as memory is looked for; then MEMORY_PENDING. */
 static __always_inline int try_later(struct bpfdb_session *s)
 {
 	if (s->room_tried >= ROOM_RECLAIMS_MAX * ROOM_RECLAIM)

@@ -46,8 +46,8 @@ static __always_inline u64 stamp_of_record(struct bpfdb_session *s, struct bpfdb
 	return stamp ?: removal_stamp(s->hash);
 }
 
-/* When the record was written last that this session has a pending version of. Nobody else
- * changes its head, but it may be moved, and another record put there. */
+/* When the record was written last that this session has a pending version of. No other
+ * session changes its head, but it may be moved, and another record put there. */
 static __always_inline u64 stamp_below_own(struct bpfdb_session *s, struct bpfdb_cell *cell,
 					   u64 header)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The sessions that hold a lock on a key: for those who run a server, and seldom called. The lock
+ * The sessions that hold a lock on a key: for operators of a server, and seldom called. The lock
  * of a writer names its session; those of readers are only counted in the record. So each session
  * that holds locks is looked at. Nothing is locked meanwhile: a session that begins or ends a
  * transaction at this moment may be missed, or named when it is over.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * What nobody's operator does in passing: versions, deleted and expired records
+ * What no operator does in passing: versions, deleted and expired records
  * of keys that are not written again, idle transactions, sessions whose close
  * could not be finished. Small steps, from a timer in the kernel or from user
  * space.
@@ -40,7 +40,7 @@ static __always_inline void sweep_leaves(struct sweep *sweep, u64 header, struct
 		sweep->due = expires;
 }
 
-/* Removes the record in a cell if it is nobody's: one that was deleted, or has expired.
+/* Removes the record in a cell if no session has it: one that was deleted, or has expired.
  * True if it had expired. */
 static __always_inline bool sweep_record(struct sweep *sweep, struct bpfdb_cell *cell, u64 address)
 {
@@ -210,7 +210,7 @@ static __always_inline bool session_idle(const struct bpfdb_session *s, u64 now)
 }
 
 /* Asked again inside the session: it may have ended its transaction or begun another
- * since it was looked at, or have been freed and opened by somebody else. */
+ * since it was looked at, or have been freed and opened by another user. */
 static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool closing, u64 now)
 {
 	u32 in_use = LOAD_ACQUIRE(s->in_use);
@@ -221,7 +221,7 @@ static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool clo
 
 static __always_inline void session_reap(struct bpfdb_session *s, bool closing, u64 now)
 {
-	/* Somebody uses it; there will be another round. */
+	/* It is in use; there will be another round. */
 	if (!session_enter_once(s))
 		return;
 	if (!session_wants_reap(s, closing, now)) {

@@ -128,7 +128,7 @@ static __always_inline int scan_pending(struct bpfdb_cell *cell, u64 address, u6
 }
 
 /* One look at the record: FOUND, WRONG_TYPE, NOT_FOUND, or RETRY. Invariant 3 of scan_lock.bpf.h: a
- * header that nobody has latched, nor has a version pending by, is changed. */
+ * header that is not latched, and by which no version is pending, is changed. */
 static __always_inline int scan_look(struct bpfdb_session *s, struct bpfdb_cell *cell, u64 address,
 				     u64 header)
 {

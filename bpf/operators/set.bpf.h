@@ -16,7 +16,7 @@ _Static_assert((u64)BPFDB_SEGMENTS_MAX << BPFDB_SEGMENT_BITS <= 1ULL << BPFDB_OW
 	       "an address is below the length");
 
 /*
- * Who owns a value that is longer than the session's words: the session, from its
+ * The owner of a value that is longer than the session's words: the session, from its
  * allocation to SET, which hands it to the lock; then the record. A GET leaves an
  * address that is the record's. A SET of that would give one slot to two records, to
  * be freed twice: it is refused, since the session knows what it owns.
@@ -156,7 +156,7 @@ static __always_inline int versions_ready(struct bpfdb_session *s, struct bpfdb_
 	if (likely(!aux && snapshots_none()))
 		return BPFDB_OK;
 	s->room_cell = address;
-	/* Without snapshots nobody needs what is in the array. An empty one is that of a
+	/* Without snapshots no reader needs what is in the array. An empty one is that of a
 	 * lock of this session, reserved for a snapshot which has ended. */
 	if (snapshots_none())
 		return aux && !LOAD(aux->used) ? BPFDB_OK : NEED_VERSIONS;
@@ -224,7 +224,7 @@ static __always_inline bool presence_may_change(const struct bpfdb_session *s,
 	return s->value_len >= BPFDB_EXPIRES || version_form(&cell->head) >= BPFDB_EXPIRES;
 }
 
-/* Is a pending version to be replaced by one that the scan lock forbids? Whoever holds that takes a plain
+/* Is a pending version to be replaced by one that the scan lock forbids? Its holder takes a plain
  * version that is pending over a plain one for present. */
 static __always_inline bool replacing_is_forbidden(struct bpfdb_session *s, struct bpfdb_lock *lock)
 {
@@ -259,7 +259,7 @@ static __always_inline int pending_replace(struct bpfdb_session *s, struct bpfdb
 
 /*
  * The session's value becomes the pending version of lock `number`, which owns it from then
- * on. After that there is no Error: whoever refuses a SET gives the value up, and ROLLBACK
+ * on. After that there is no Error: a body that refuses a SET gives the value up, and ROLLBACK
  * gives up what locks own.
  */
 static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cell *cell, u32 number)
@@ -322,7 +322,7 @@ __noinline int set_locked(struct bpfdb_session *s NONNULL)
 	}
 	if (status != BPFDB_OK)
 		return status;
-	/* Who has it locked has noted the access before. */
+	/* The session that has it locked has noted the access before. */
 	if (!header_is_mine(s, header))
 		access_note(s, cell);
 	status = lock_exclusive(s, cell, address, &header, &number);
@@ -575,7 +575,7 @@ static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
 		if (status < BPFDB_FIRST_ERROR)
 			return status;
 	}
-	/* A lock is somebody's who may keep it; the rest is over soon: the page is being
+	/* A lock may be kept by its session; the rest is over soon: the page is being
 	 * split all the while, or a latch is held by the very program that this one
 	 * interrupted. */
 	return status == RETRY || status == NEED_SPLIT || status == NEED_VERSIONS
@@ -616,7 +616,7 @@ static __always_inline int write_body(struct bpfdb_session *s, bool deletes)
 
 	if (unlikely(s->state != BPFDB_TXN_NONE))
 		return write_stateful(s);
-	/* Without a transaction nobody but the session's user has business here:
+	/* Without a transaction only the session's user has business here:
 	 * not the reaper, not a reader. Two users at once are a mistake, which is
 	 * told if seen; seeing it for certain would cost a locked instruction. */
 	if (LOAD(s->busy))

@@ -259,8 +259,8 @@ __noinline int bpfdb_expire(struct bpfdb_session *s NONNULL)
  * between the two in one program, or was never opened: these are numbered from
  * `sessions_made` on, so that a new engine needs no list.
  *
- * Who turns in_use to 0 puts the session into the list, once: it does so inside the
- * session (`busy`), where it has seen that in_use was not 0. Who does not get into a
+ * The caller that turns in_use to 0 puts the session into the list, once: it does so inside the
+ * session (`busy`), where it has seen that in_use was not 0. A caller that does not get into a
  * session can only mark it, for the reaper; since `in_use` counts how often the session was
  * opened, the mark is on the one that was seen, and not its successor.
  */

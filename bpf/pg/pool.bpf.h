@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* Who gets which server. state.bpf.h has the rules. */
+/* Which client gets which server. state.bpf.h has the rules. */
 #ifndef BPFDB_PG_POOL_BPF_H
 #define BPFDB_PG_POOL_BPF_H
 

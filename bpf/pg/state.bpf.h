@@ -12,7 +12,7 @@
  *                        └──► TCP ──► the process ──► TCP ──► the database's end
  *
  *   database: send() ──► pg_send ── reply ──► queue of the client's end
- *                          │ nobody's, or the client is SLOW
+ *                          │ no client's, or the client is SLOW
  *                          └──► TCP ──► the process ──► TCP ──► the client's end
  *
  * One word for each client decides everything. Every change is one compare-and-swap:
@@ -53,8 +53,8 @@
  *    have seen the one before (kernel/places.rs awaits a grace period of RCU). So within one run
  *    the fields of a place belong to one client or server, whatever becomes of its word.
  *
- * Which servers may be free, and which clients may be WAITING, are sets of bits. Who makes a server
- * free changes the word first and looks at the bit then; a program that takes one takes the bit
+ * Which servers may be free, and which clients may be WAITING, are sets of bits. A program that
+ * makes a server free changes the word first and looks at the bit then; a program that takes one takes the bit
  * away and looks at the word then. So a server is in the set, or taken, or both are seen. It is the
  * same for clients.
  */

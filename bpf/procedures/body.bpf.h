@@ -9,8 +9,8 @@
  *
  * Invariants
  *  1. When a call ends the session has no transaction open, but for one that the next
- *     operator finishes, or that the reaper, who is in the session, rolls back before he leaves
- *     it.
+ *     operator finishes, or that the reaper, which is in the session, rolls back before it leaves
+ *     that.
  *  2. A call with an outcome has left nothing.
  *  3. A call ends: fuel is taken for all attempts together, and what is no loop of the
  *     generated program is bounded by itself.
@@ -26,7 +26,7 @@
  * knows no result.
  *
  * Weak: another definition may take its place, so clang draws no conclusions from this one for
- * those who call it. Otherwise it may find that the sum below is never 0, and that nobody
+ * its callers. Otherwise it may find that the sum below is never 0, and that no call
  * commits.
  */
 __weak __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL)

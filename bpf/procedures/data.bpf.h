@@ -111,7 +111,7 @@ __noinline int rt_increment(struct bpfdb_frame *f NONNULL, struct bpfdb_session 
  */
 static __always_inline int write_in_call(struct bpfdb_session *s)
 {
-	/* Nobody would release the lock. */
+	/* The lock would never be released. */
 	return unlikely(s->state == BPFDB_TXN_NONE) ? BPFDB_WRONG_STATE : write_stateful(s);
 }
 

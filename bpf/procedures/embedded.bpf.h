@@ -11,7 +11,7 @@
  *    └──bpfdb_call_end────┘    └────────────────────┴─────────────────────────┘ bpfdb_call
  *
  * Invariants
- *  1. Who makes a frame READY runs with migration off, as all programs do, and stores the
+ *  1. A program that makes a frame READY runs with migration off, as all programs do, and stores the
  *     frame's number in the place of its processor before it enters. Afterwards it puts back
  *     what it found there.
  *  2. On one processor, what interrupts a program ends before the program goes on. So an

@@ -25,7 +25,7 @@
 #include "../operators/maintenance.bpf.h"
 #include <bpfdb/procedure.h>
 
-/* A call keeps its frame for about a millisecond at most. Who needs one for each processor
+/* A call keeps its frame for about a millisecond at most. A loader that needs one for each processor
  * makes the map larger. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -118,7 +118,7 @@ static __always_inline enum result reply_holder(struct sk_msg_md *m, struct cont
 	return DONE;
 }
 
-/* CONFLICT in a transaction, which has failed: why, and who held the lock. */
+/* CONFLICT in a transaction, which has failed: why, and which client held the lock. */
 static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {

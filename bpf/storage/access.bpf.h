@@ -4,9 +4,9 @@
  * block (include/bpfdb/abi.h). It serves to choose victims when memory is full, and OBJECT.
  *
  * Invariants
- *  1. Whoever notes an access changes the whole of `meta` by one CAS, and only if what stands
+ *  1. An operator that notes an access changes the whole of `meta` by one CAS, and only if what stands
  *     there is an access word, or no word. A link has bit 63 clear and is not zero. So a link
- *     that somebody else has put there meanwhile stays, and so does the form.
+ *     that another session has put there meanwhile stays, and so does the form.
  *  2. The word is a hint. It gets lost when a record gets an aux block.
  *  3. While the engine notes nothing (BPFDB_TRACKING_OFF), nothing is written: an operator
  *     compares one word that it has in its cache. With LRU it compares that word with the record's

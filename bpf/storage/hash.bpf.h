@@ -23,7 +23,7 @@
  * once in 2^64, and the same k bits of it once in 2^k. (A product with a public
  * constant does not give that: it maps a flip of bit 63 to a flip of bit 63.)
  *
- * The bijection. The sums alone are linear: an attacker who sees by the time that operations
+ * The bijection. The sums alone are linear: an attacker that sees by the time that operations
  * take which keys meet could work the secrets out. Two multiplications with secret
  * odd numbers, and shifts between them, leave the probabilities above as they
  * are, and such equations unsolved as far as we know. This is not a proof, so

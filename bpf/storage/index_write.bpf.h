@@ -44,7 +44,7 @@ static __always_inline bool home_latch_once(struct bpfdb_cell *home_cell)
 	       CAS(&home_cell->home, home, home | BPFDB_HOME_LATCH) == home;
 }
 
-/* For those that nobody calls again. */
+/* For callers that are not called again. */
 static __always_inline bool home_latch(struct bpfdb_cell *home_cell)
 {
 	repeat(i, BPFDB_TRIES)
@@ -184,7 +184,7 @@ static __always_inline u32 insert_reach(u32 page)
 /*
  * Inserts a record for the session's key, without a value, with `flags` (and
  * owner or readers) in its header from its first visible moment. OK: *address
- * is the cell; from then on it may be moved, unless it is latched. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
+ * is the cell; from then on it may be moved, unless it is latched. RETRY: it was inserted meanwhile, or a latch was taken. NEED_SPLIT:
  * there is no room near the key's home in page session->room_page, or little. CONFLICT: it would be
  * PENDING, and the scan lock forbids that.
  * A latched section: the caller has preemption off.

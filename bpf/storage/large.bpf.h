@@ -11,11 +11,11 @@
  *
  * Invariants
  *  1. Pieces are added in order, by the session that builds the value and by
- *     nobody else; when SET has taken it, no byte of it changes any more.
- *  2. `holders` counts who names the table: versions wherever they are, and
+ *     no other one; when SET has taken it, no byte of it changes any more.
+ *  2. `holders` counts what names the table: versions wherever they are, and
  *     sessions in `building` or as an operand of SET. A holder is added only by
- *     somebody who keeps another one from going: under an exclusive lock. Who
- *     takes the last one away puts the table into the list of engine.large_garbage;
+ *     a session that keeps another one from going: under an exclusive lock. The
+ *     session that takes the last one away puts the table into the list of engine.large_garbage;
  *     table and pieces are given back by large_collect, soon after.
  *  3. An id is given once. So bytes that were copied at different times are of one
  *     value if the id was the same each time, and nothing had been given back
@@ -23,7 +23,7 @@
  *
  * The table of a cold value has no pieces, but the place of the value in a file: cold.bpf.h.
  *
- * A reader may come by a table that is somebody else's memory by now: whatever it
+ * A reader may come by a table that is other memory by now: whatever it
  * finds there leads to memory of the engine or nowhere, and is not believed.
  */
 #ifndef BPFDB_LARGE_BPF_H
@@ -184,9 +184,9 @@ __noinline u64 large_piece_make(u64 table, u32 i)
 }
 
 /*
- * One holder less. What nobody holds any more waits for large_collect, since it may
- * take long, and who disposes of a version may have a latch, and has neither a frame
- * nor stack to spare.
+ * One holder less. What has no holder any more waits for large_collect, since it may
+ * take long, and a program that disposes of a version may have a latch, and has neither a
+ * frame nor stack to spare.
  */
 __noinline int bpfdb_large_free(u64 table)
 {
@@ -209,7 +209,7 @@ __noinline int bpfdb_large_free(u64 table)
 }
 
 /* Takes a piece out of the first table that waits; its address, 0 if there is none
- * now. The table itself comes last. By the holder of the latch: nobody else takes
+ * now. The table itself comes last. By the holder of the latch: no other program takes
  * tables out of the list, so that the first one's successor stays what it is. */
 static __always_inline u64 garbage_piece(u64 table)
 {
@@ -240,8 +240,8 @@ static __always_inline u64 garbage_piece(u64 table)
 }
 
 /*
- * Gives back up to `most` pieces of values that nobody holds; how many. Called from
- * the timer, and by who looks for memory. Waits for nobody who does the same.
+ * Gives back up to `most` pieces of values that have no holder; how many. Called from
+ * the timer, and by operators that look for memory. Waits for no other caller.
  */
 __noinline int large_collect(u32 most)
 {
@@ -265,10 +265,10 @@ __noinline int large_collect(u32 most)
 	return found;
 }
 
-/* Pieces that somebody who needs memory gives back before he goes on. */
+/* Pieces that an operator which needs memory gives back before it goes on. */
 #define COLLECT_SOME 1024
 
-/* Memory that nobody uses becomes pages for all: that of large values, and empty
+/* Memory that is not in use becomes pages for all: that of large values, and empty
  * slabs of any class. True if there was any. */
 __noinline int bpfdb_memory_reclaim(void)
 {

@@ -19,7 +19,7 @@
  * merge is undone: the buckets that had moved are split again (bucket_move), and the
  * links are cut. Their levels say which are where, as in a split (split.bpf.h).
  *
- * When all buckets have moved the directory is changed, and Q is RETIRED: nobody
+ * When all buckets have moved the directory is changed, and Q is RETIRED: no program
  * finds it any more, but programs that found it before may still read it. User
  * space waits for them (a grace period of RCU, under which all programs run that
  * may use the engine) and then has it given back.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The scan lock: what a read-write transaction that lists keys holds until it ends, so that nobody
- * else makes a key come or go in the keyspaces that it has listed. There is one, for all of them.
+ * The scan lock: what a read-write transaction that lists keys holds until it ends, so that no
+ * other one makes a key come or go in the keyspaces that it has listed. There is one, for all of them.
  *
  *   engine.scan_lock:  0, or index of the holder's session + 1 (32 bits) | keyspaces (32 bits)
  *
@@ -9,7 +9,7 @@
  *  1. One transaction holds it, from its first scan to its decision, or to a scan that fails it; a second one that scans has
  *     CONFLICT. Only the holder changes the word while it is not 0.
  *  2. *Presence* is whether a key has a value. It may change with a version that is not plain
- *     (absent, or with an expiry), or that replaces one. Only who writes such a version asks for
+ *     (absent, or with an expiry), or that replaces one. Only a writer of such a version asks for
  *     the lock; reads, and writes of plain values over plain ones, never do.
  *  3. A writer reads the word after the header of the record (or having latched the home of one that
  *     it inserts), and before the atomic operation on the same word that makes its version
@@ -17,10 +17,10 @@
  *     header, or waits for the latch. So either the writer sees the lock, or the holder sees that
  *     the version is pending, or the writer's atomic operation fails, and it looks again.
  *  4. The holder has CONFLICT where it meets a version that changes presence and is not decided.
- *     So all that it has seen stays as it was until the lock goes: nobody who has not seen the
- *     lock was left, and nobody who has seen it changes anything.
+ *     So all that it has seen stays as it was until the lock goes: no writer that has not seen the
+ *     lock was left, and none that has seen it changes anything.
  *
- * Placeholders are no change: whoever has one locked asks when it writes (invariant 3).
+ * Placeholders are no change: a session that has one locked asks when it writes (invariant 3).
  */
 #ifndef BPFDB_SCAN_LOCK_BPF_H
 #define BPFDB_SCAN_LOCK_BPF_H

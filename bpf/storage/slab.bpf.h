@@ -10,7 +10,7 @@
  *     its class's partial list, or held by the program that is moving it
  *     between the two.
  *  3. A slab's class changes only while its word says "no free slot" and
- *     between two changes of the word: who reads word, class, and succeeds in
+ *     between two changes of the word: a program that reads word, class, and succeeds in
  *     a CAS on that word has taken a slot of that class.
  *  4. A slot is taken from its slab, and so keeps the page, while it is the spare
  *     of a shard: freed there, not yet in the slab's list.
@@ -192,7 +192,7 @@ static __always_inline void slab_list(u32 page, struct bpfdb_slab *slab)
 
 	if (CAS(&slab->listed, 0, 1))
 		return;
-	/* Only now: whoever has `listed` keeps the page from being reclaimed, but
+	/* Only now: the program that has `listed` keeps the page from being reclaimed, but
 	 * it may have been before, and be another class's by now. */
 	class = LOAD(slab->class_);
 	if (class >= BPFDB_CLASSES || !list_push(&class_at(class)->partial, page, slab))
@@ -266,7 +266,7 @@ static __always_inline u64 pages_left(void)
 	return limit > kept ? limit - kept : 0;
 }
 
-/* Who asks for memory. */
+/* What the memory is for. */
 enum purpose {
 	FOR_DATA,
 	FOR_FREEING, /* for locks, or what a DELETE needs: the reserve is for these */
@@ -295,7 +295,7 @@ static __always_inline int no_memory(void)
 		return BPFDB_MEMORY_PENDING;
 	if (LOAD(engine.eviction) == BPFDB_EVICTION_ON)
 		return BPFDB_MEMORY_PENDING;
-	/* Somebody else is giving back what a large value had, or what snapshots kept, or
+	/* Another program is giving back what a large value had, or what snapshots kept, or
 	 * will, when the log is on the disk, or a value that goes to a file. */
 	return LOAD(engine.large_garbage.value) || LOAD(engine.snapshots.sweeping) ||
 			       LOAD(engine.demoting.value) ||
@@ -380,7 +380,7 @@ static __always_inline void slab_open(u32 class, u32 shard, u32 page)
 	u32 replaced = SWAP(&class_at(class)->open[shard % BPFDB_ALLOC_SHARDS], page);
 	struct bpfdb_slab *old = replaced && replaced != page ? slab_of_page(replaced) : NULL;
 
-	/* Somebody may have opened that one meanwhile (an interrupt here), or freed
+	/* That one may have been opened meanwhile (by an interrupt here), or freed
 	 * into it: invariant 2. */
 	if (old && LOAD(old->class_) == class && slab_free_slots(LOAD(old->word)))
 		slab_list(replaced, old);

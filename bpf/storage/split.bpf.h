@@ -36,8 +36,8 @@
  *  3. `splitting` is held by an operator that changes the level of a bucket of that page.
  *
  * The sibling is not split before the directory names it: its own, deeper
- * entries would be overwritten when the first split reaches the directory. Who
- * wants room in it finishes the first split instead.
+ * entries would be overwritten when the first split reaches the directory. An
+ * operator that wants room in it finishes the first split instead.
  */
 #ifndef BPFDB_SPLIT_BPF_H
 #define BPFDB_SPLIT_BPF_H

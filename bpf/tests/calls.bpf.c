@@ -134,7 +134,7 @@ int calls_enter(struct bpf_raw_tracepoint_args *ctx)
 	call_enter(ctx, BPFDB_FUNCTION_SLOT(*what));
 	*place = 0;
 	executed = f->outcome != BPFDB_DEOPTIMISATION_MISSED;
-	/* Who is not entered stays as it is. */
+	/* A frame that is not entered stays as it is. */
 	if (!executed && f->busy != state)
 		executed = 2;
 	bpfdb_call_end(f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
- * Keys that the index cannot tell apart, from an attacker who knows the secrets of the
+ * Keys that the index cannot tell apart, from an attacker that knows the secrets of the
  * hash: the worst that chosen keys can do. Memory and splits stay bounded, and others
  * are not affected.
  */

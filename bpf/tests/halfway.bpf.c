@@ -183,7 +183,7 @@ __noinline int come_to_nothing(struct bpfdb_session *s NONNULL)
 	return 0;
 }
 
-/* Who inserts a record next finishes the split, be there room or not. */
+/* The operator that inserts a record next finishes the split, be there room or not. */
 TEST(a_split_that_was_left_is_taken_up)
 {
 	struct bpfdb_session *s = test_session();

@@ -284,7 +284,7 @@ TEST(far_locks_are_shared_and_upgraded)
 	return 0;
 }
 
-/* Whoever closes a session in the middle of a long transaction leaves the rest to the reaper. */
+/* A close of a session in the middle of a long transaction leaves the rest to the reaper. */
 TEST(the_reaper_releases_what_a_closed_session_held)
 {
 	struct bpfdb_session *a = test_session(), *b = test_session();

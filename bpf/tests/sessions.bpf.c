@@ -65,7 +65,7 @@ TEST(who_is_inside_rolls_back_what_its_user_cannot)
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && bpfdb_rollback(s) == BPFDB_OK);
 	EXPECT(has_number(s, 16, 3));
 
-	/* Who leaves nothing behind is not undone. */
+	/* A user that leaves nothing behind is not undone. */
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 5) == BPFDB_OK);
 	EXPECT(session_enter(s));
 	session_leave_as_guest(s, 0);

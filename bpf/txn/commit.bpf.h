@@ -26,7 +26,7 @@
  *        which is > S, and then goes by what was decided, as everybody will.
  *     c) COMMITTED(E): E is compared with S.
  *     For b and c the reader has the same header before and after the word. An
- *     auto-commit announces before its record is pending; nobody decides it
+ *     auto-commit announces before its record is pending; no reader decides it
  *     then, because a reader decides only if the record was pending while it
  *     read the word.
  *  3. Strict serializability. The word is COMMITTED before COMMIT returns, so
@@ -113,8 +113,8 @@ static __always_inline bool record_take_out(struct bpfdb_cell *cell, u64 address
 }
 
 /*
- * Takes the record at `address` out of the index if it is empty: who has it locked
- * gives it up himself. Any empty record will do, should this one have been moved. If
+ * Takes the record at `address` out of the index if it is empty: a session that has it
+ * locked gives it up itself. Any empty record will do, should this one have been moved. If
  * a latch is in the way the sweeper comes back. 1 if the record is gone.
  */
 __noinline int record_give_up(u64 address)
@@ -165,7 +165,7 @@ static __always_inline void head_replace(struct bpfdb_cell *cell, const struct b
 	u64 kept = meta_kept(LOAD(cell->head.meta), flags & BPFDB_CELL_AUX);
 
 	cell_set_header(cell, flags | BPFDB_CELL_REPLACING);
-	/* Each after the header: who reads one of them finds that changed. */
+	/* Each after the header: a reader of one of them finds that changed. */
 	STORE_RELEASE(cell->head.stamp, (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp);
 	STORE_RELEASE(cell->head.data[0], lock->data[0]);
 	STORE_RELEASE(cell->head.data[1], lock->data[1]);

@@ -64,7 +64,7 @@ static __always_inline int conflict_or_retry(struct bpfdb_session *s, u64 header
 		       : conflict(s, BPFDB_CONFLICT_READ, 0);
 }
 
-/* For an operator whose attempts have run out: somebody held a latch all the while. */
+/* For an operator whose attempts have run out: a latch was held all the while. */
 static __always_inline int retry_is_conflict(struct bpfdb_session *s, int status)
 {
 	return status == RETRY ? conflict(s, BPFDB_CONFLICT_BUSY, 0) : status;

@@ -108,7 +108,7 @@ static __always_inline void log_large(struct bpfdb_log_large *to, u64 table)
 
 	if (!large)
 		return;
-	/* Whoever commits holds it too, until the record is sealed. */
+	/* The session that commits holds it too, until the record is sealed. */
 	ADD(&large->holders, 1);
 	ADD(&engine.log_holds.value, 1);
 	to->id = large->id;

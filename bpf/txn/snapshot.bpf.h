@@ -28,7 +28,7 @@
  *     compare-and-swap fail, or raises `newest` again.
  *  3. Timestamps of snapshots are unique. So equal words mean that nothing happened.
  *  4. A version that a registered snapshot sees stays until the snapshot ends or
- *     is revoked. Who reads by a snapshot looks at its slot *after* reading: as
+ *     is revoked. A reader by a snapshot looks at its slot *after* reading: as
  *     long as it was not revoked, what was read is right.
  */
 #ifndef BPFDB_SNAPSHOT_BPF_H

@@ -23,7 +23,7 @@ _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 #define BPFDB_ABI_VERSION 23
 
 /* Bytes that processors pass to each other as one. What different processors write does
- * not share one: ARCHITECTURE.md says who writes what. */
+ * not share one: ARCHITECTURE.md says which operation writes what. */
 #define BPFDB_LINE_SIZE 64
 #define BPFDB_LINES __attribute__((aligned(BPFDB_LINE_SIZE)))
 
@@ -110,7 +110,7 @@ struct bpfdb_large {
 	__u64 tail; /* address of the slot with the last bytes; 0: none are left, or not yet */
 	__u32 pages;   /* there are by now; all of them when SET has taken it */
 	__u32 holders; /* versions, and sessions that are about to SET it */
-	__u64 next;    /* address of the next one that nobody holds, while it waits to be freed */
+	__u64 next;    /* address of the next one without a holder, while it waits to be freed */
 	struct bpfdb_place place; /* of a cold value, which has no pieces */
 };
 #define BPFDB_LARGE_PAGES (BPFDB_LARGE_MAX / BPFDB_PAGE_SIZE)
@@ -251,7 +251,7 @@ enum bpfdb_txn_state {
 /* busy. */
 #define BPFDB_BUSY_FREE 0U
 #define BPFDB_BUSY_INSIDE 1U
-/* And what is open belongs to nobody any more: who is inside rolls it back when he leaves. */
+/* And what is open has no user any more: what is inside rolls it back when it leaves. */
 #define BPFDB_BUSY_UNDO 2U
 
 /* kind. Those of a server are its own: only the engine's owner runs one. */
@@ -280,13 +280,13 @@ struct bpfdb_session {
 	__u64 transaction;
 	__u64 snapshot; /* of a read-only transaction */
 	__u64 last_active;
-	__u32 busy; /* BPFDB_BUSY_: is somebody inside? */
+	__u32 busy; /* BPFDB_BUSY_: is a program inside? */
 	__u32 index;
 	__u32 lock_count;
 	__u32 in_use; /* see BPFDB_SESSION_USE_MASK */
 	__u8 state; /* enum bpfdb_txn_state */
 	__u8 failure; /* the Error that failed the transaction */
-	__u8 kind; /* BPFDB_SESSION_: who opened it */
+	__u8 kind; /* BPFDB_SESSION_: what opened it */
 	__u8 unlogged; /* 1: what it writes is in the log already: recovery */
 	__u32 room_page; /* index page that has no room near the key's home, or little */
 	__u64 hash; /* of the key */
@@ -345,7 +345,7 @@ struct bpfdb_session {
 	__u64 begun;    /* when the snapshot was taken, CLOCK_MONOTONIC, to 10 ms */
 	__u64 spare_aux; /* address of an aux block for the next record that needs one; 0: none */
 	__u64 room_cell; /* address of the record whose version array is in the way */
-	__u32 holder; /* who opened it, as in struct bpfdb_config */
+	__u32 holder; /* what opened it, as in struct bpfdb_config */
 	__u32 next_free; /* the next free session + 1; 0: this is the last one */
 	/* Of the last operator that said CONFLICT: why (enum bpfdb_conflict), and the index of
 	 * the session that held the key + 1; 0: not known. */
@@ -530,7 +530,7 @@ _Static_assert(sizeof(struct bpfdb_checkpoint_other) == 40, "the key is behind i
 struct bpfdb_config {
 	__u32 abi_version; /* of the headers that the object was compiled with */
 	/* Id of a map that lives as long as the programs of this object: they hold the
-	 * sessions that they open. When the map is gone nobody can close these, and the
+	 * sessions that they open. When the map is gone no program can close these, and the
 	 * engine's owner does it. 0: the object has not joined. */
 	__u32 holder;
 	__u64 layout; /* BPFDB_LAYOUT of these headers: include/bpfdb/layout.h */
@@ -634,7 +634,7 @@ enum bpfdb_log_gate {
 	BPFDB_LOG_GATE_OPEN = 0,
 	BPFDB_LOG_GATE_HELD = 1, /* not for now: the disk is late, or the owner ends. LOG_FULL */
 	BPFDB_LOG_GATE_CLOSED =
-		2, /* until somebody acts: a failed flush, a full disk. LOG_CLOSED */
+		2, /* until an operator acts: a failed flush, a full disk. LOG_CLOSED */
 };
 
 /*
@@ -697,7 +697,7 @@ struct bpfdb_log_home {
 
 /* Begins a page: the map is one that user space maps. */
 struct bpfdb_engine {
-	/* One line that every operator reads, and nobody writes but the timer, each 17 ms at most. */
+	/* One line that every operator reads, and only the timer writes, each 17 ms at most. */
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
@@ -711,7 +711,7 @@ struct bpfdb_engine {
 	__u32 eviction; /* enum bpfdb_eviction */
 	__u64 access_now; /* LRU: the access word of a record that is used now, kept by the timer; LFU:
 			   * BPFDB_ACCESS_COUNTED; 0: nothing is noted */
-	/* Who has scanned what, in a transaction that writes: bpf/storage/scan_lock.bpf.h. Only scans
+	/* Which session has scanned what, in a transaction that writes: bpf/storage/scan_lock.bpf.h. Only scans
 	 * write it. */
 	__u64 scan_lock;
 	struct bpfdb_line clock; /* epoch clock: see bpf/txn/clock.bpf.h */
@@ -742,8 +742,8 @@ struct bpfdb_engine {
 	struct bpfdb_line expiry_due; /* no record is to be removed before */
 	struct bpfdb_line index_generation; /* index pages ever made */
 	struct bpfdb_line large_values; /* begun, ever: the id of the last one */
-	struct bpfdb_line large_garbage; /* address of the first that nobody holds */
-	struct bpfdb_line large_collecting; /* latch: somebody frees these */
+	struct bpfdb_line large_garbage; /* address of the first without a holder */
+	struct bpfdb_line large_collecting; /* latch: these are being freed */
 	struct bpfdb_log_secrets log BPFDB_LINES;
 	struct bpfdb_log_home log_home;
 	struct bpfdb_line log_holds; /* large values that records of the log hold */
@@ -764,7 +764,7 @@ struct bpfdb_engine {
 	__u32 lfu_decay; /* minutes in which a counter loses one; 0: it loses none */
 } BPFDB_LINES;
 
-_Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "nobody else's line");
+_Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "a line of its own");
 _Static_assert(sizeof(struct bpfdb_slab) == BPFDB_LINE_SIZE, "no line of two slabs");
 _Static_assert(sizeof(struct bpfdb_cell) == BPFDB_CELL_SIZE, "pages are arrays of cells");
 _Static_assert(BPFDB_CELL_SIZE == BPFDB_LINE_SIZE, "a cell is a line");

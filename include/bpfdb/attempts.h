@@ -3,7 +3,7 @@
  * How often something is tried again: all of it, for the engine, the front end in the kernel,
  * the library and the daemon.
  *
- *   who             what is in the way       attempts            between them      at the end
+ *   caller          what is in the way       attempts            between them      at the end
  *   ------------    ---------------------    ----------------    --------------    --------------
  *   operator        a latch, or a change     TRIES               nothing           CONFLICT (busy)
  *                                                                                  or MEMORY_PENDING
@@ -14,14 +14,14 @@
  *                   transaction
  *   call            CONFLICT                 COMMAND_TRIES,      nothing           to the daemon
  *                                            for CALL_RETRY
- *   command, call   the reaper in the        READ_TRIES          nothing           SESSION_BUSY; he
- *                   session, at its end                                            rolls it back
+ *   command, call   the reaper in the        READ_TRIES          nothing           SESSION_BUSY; it
+ *                   session, at its end                                            rolls back
  *   EXEC, kernel    CONFLICT                 BLOCK_TRIES         nothing           to the daemon
  *   EXEC, daemon    CONFLICT                 BLOCK_TRIES         others are        DAEMON_TRIES
  *                                                                served
  *   daemon          CONFLICT, or             DAEMON_TRIES        DAEMON_PAUSE,     the Error
  *                   VERSIONS_FULL                                others served
- *   daemon, then     CONFLICT with a          DAEMON_PROGRAM_     DAEMON_PROGRAM_   the Error
+ *   daemon, then    CONFLICT with a          DAEMON_PROGRAM_     DAEMON_PROGRAM_   the Error
  *                   program of the kernel    TRIES               PAUSE, the same
  *   daemon          MEMORY_PENDING, or       DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
  *                   LOG_FULL, LOG_CLOSED     TRIES               PAUSE, the same
@@ -41,7 +41,7 @@
 #ifndef BPFDB_ATTEMPTS_H
 #define BPFDB_ATTEMPTS_H
 
-/* Who holds a latch is on another processor and keeps it for less than a microsecond, or is
+/* The holder of a latch is on another processor and keeps it for less than a microsecond, or is
  * the program that this one interrupted, and keeps it until this one has ended. */
 #define BPFDB_TRIES 64
 /* An optimistic read begins anew only when another operator has made progress. */

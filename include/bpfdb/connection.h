@@ -95,7 +95,7 @@ struct bpfdb_flow {
 
 /* What the daemon wants of all connections: 0 or 1. */
 struct bpfdb_gate {
-	__u32 closed; /* the daemon answers first: who are the clients? */
+	__u32 closed; /* the daemon is the first to answer a new client */
 	__u32 paused; /* the kernel answers nothing: CLIENT PAUSE */
 	__u32 plain; /* new connections are plain TCP: the daemon answers nearly all of them */
 };
@@ -114,8 +114,8 @@ struct bpfdb_connection {
 	__u64 client; /* see BPFDB_CLIENT_RUNNING; 0: none is known */
 	__u64 local; /* requests answered in the client's own send() */
 	__u64 granted; /* bytes beyond BPFDB_UNANSWERED_MAX that may wait */
-	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or what
-			* waited when somebody looked was little, or the daemon, which
+	__u32 patient; /* a long argument may be on its way: it was not looked for yet, or little
+			* waited then, or the daemon, which
 			* writes this too, says so */
 	__u32 sequence; /* TCP sequence number at which replied was 0 */
 	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */

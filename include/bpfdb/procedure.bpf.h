@@ -220,7 +220,7 @@ static __always_inline u32 bpfdb_call(void *ctx, struct bpfdb_frame *f, struct b
 		if (!what || !LOAD(*what) || call_once_entered(ctx, f, LOAD(*what)))
 			break;
 	}
-	/* Whoever has the frame next is another task, perhaps, and this one might find it. */
+	/* The next one to have the frame is another task, perhaps, and this one might find it. */
 	STORE(f->task, 0);
 	return f->outcome;
 }

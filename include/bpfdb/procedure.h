@@ -48,7 +48,7 @@
 #define BPFDB_CALL_LINE_MAX 512
 /* Longest name of a function, or of a script, by which the kernel finds it. */
 #define BPFDB_CALL_NAME_MAX 40
-/* Calls at the same time, at least. Who loads the map gives it more on a machine with many
+/* Calls at the same time, at least. The loader of the map gives it more on a machine with many
  * processors: a call that loses its processor keeps its frame. */
 #define BPFDB_FRAMES 16
 /* So many are looked at for one that is free. */
@@ -76,8 +76,8 @@ enum bpfdb_tag {
 
 /*
  * Why a call ended without a result, besides an Error of the engine (enum bpfdb_status), as
- * one list. All that it did was undone, and the interpreter is to run it. These are Errors to
- * those who compare.
+ * one list. All that it did was undone, and the interpreter is to run it. These compare as
+ * Errors.
  *
  * X(NAME, value, "text")
  */
@@ -112,7 +112,7 @@ _Static_assert(BPFDB_DEOPTIMISATION_END - BPFDB_DEOPTIMISATION_FIRST == BPFDB_DE
 /* Whose a frame is; bpf/procedures/embedded.bpf.h has the way from one to the other. */
 enum bpfdb_frame_state {
 	BPFDB_FRAME_FREE = 0,
-	BPFDB_FRAME_CLAIMED = 1, /* somebody's */
+	BPFDB_FRAME_CLAIMED = 1, /* in use by a task */
 	BPFDB_FRAME_READY = 2,  /* to be entered by its task */
 	BPFDB_FRAME_RUNNING = 3, /* entered */
 };
@@ -135,7 +135,7 @@ struct bpfdb_frame {
 	__u32 is_array;  /* the reply is one */
 	__u32 place;     /* of a loop in a text */
 	__u32 digits;    /* where the number in `text` begins */
-	__u32 number;    /* of the frame, for who enters by it */
+	__u32 number;    /* of the frame, for the program that enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
 	__u32 database;  /* Redis database of its keys */
 	/* Of the collection that a command is about: BPFDB_TYPE_; those of its elements that the
