@@ -5,7 +5,7 @@
 //! engine ◄──Loader──── keys and values ◄── read ◄──── file, verified before
 //! ```
 //!
-//! A copy has all keys as they were at one moment. Whoever reads one finds out whether it is
+//! A copy has all keys as they were at one moment. A reader of one finds out whether it is
 //! whole: each form has an end, without which it is cut, and checksums. `docs/copies.md` says
 //! how copies are used, `docs/formats/dump.md` has the two forms of our own byte by byte, and
 //! [`rdb`] that of Redis as far as it is known here.

@@ -132,7 +132,7 @@ fn refuse_what_is_there(session: &mut Session) -> Result<()> {
     )))
 }
 
-/// Takes everything and keeps nothing. Somebody hears now and then how many keys there were, and
+/// Takes everything and keeps nothing. A callback gets now and then how many keys there were, and
 /// may end it.
 struct Watched<'a> {
     progress: Progress<'a>,

@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use crate::{Lack, lack_of_files};
 
-    /// Nobody wants the log to end.
+    /// No caller wants the log to end.
     static GOES_ON: AtomicBool = AtomicBool::new(false);
 
     fn engine() -> bpfdb::Engine {

@@ -167,7 +167,7 @@ impl Shared {
         self.on_change.set(call).is_ok()
     }
 
-    /// Somebody writes the log from now on.
+    /// The log is being written from now on.
     pub(crate) fn begin(&self) {
         self.told().set_gate();
     }

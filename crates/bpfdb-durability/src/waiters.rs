@@ -1,4 +1,4 @@
-//! Who waits for commits to become durable.
+//! Threads that wait for commits to become durable.
 //!
 //! Invariants
 //!  1. Every waiter is woken. It says what it waits for, and then looks at what is durable; the
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Waiters {
     durable: AtomicU64,
     wanted: AtomicU64,
-    /// Who has begun to wait since the last group was begun.
+    /// Those that have begun to wait since the last group was begun.
     waiting: AtomicU64,
     /// How many may join the next group: those that waited when the last one ended, and those that
     /// it has woken, for they may commit again.

@@ -50,7 +50,7 @@ pub enum Answer {
 pub enum Failure {
     /// The script raised an error: its text, as Redis words it.
     Raised(Vec<u8>),
-    /// Somebody has stopped it.
+    /// It was stopped from outside.
     Stopped,
     /// It took more memory than it may.
     Memory,

@@ -1,11 +1,11 @@
-//! Who may come in, and how they prove who they are: rules in the form of PostgreSQL's `pg_hba.conf`.
+//! Admission of clients, and their ways to authenticate: rules in the form of PostgreSQL's `pg_hba.conf`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// How clients prove who they are.
+/// How clients authenticate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuthType {
     /// Not at all.

@@ -9,9 +9,9 @@
 //! |---|---|
 //! | [`settings`] | what can be set |
 //! | [`config`] | files of PgBouncer, and settings that change while the proxy runs |
-//! | `hba` | rules: who may come in |
+//! | `hba` | rules of admission |
 //! | `wire` | the protocol: where messages begin, and those that the proxy makes |
-//! | `auth` | who a client is; logging in at servers |
+//! | `auth` | authentication of clients; logging in at servers |
 //! | `parameters`, `statements` | what a session has that its client relies on |
 //! | `traffic` | what goes through, counted |
 //! | `mirror` | what clients send, sent to a second database |

@@ -1,6 +1,6 @@
 //! What /metrics tells: pools by database and user, and the kernel's part.
 //!
-//! The event loop makes the page when it is asked for one, since only it knows the pools. Whoever asks waits
+//! The event loop makes the page when it is asked for one, since only it knows the pools. The thread that asks waits
 //! in a thread of the endpoint.
 
 use std::fmt;
@@ -265,7 +265,7 @@ impl Loop {
     fn ask(&self) -> Option<String> {
         let both = self.both.lock().ok()?;
         let (stream, pages) = &*both;
-        // One that came too late for whoever has asked.
+        // One that came too late for the thread that has asked.
         while pages.try_recv().is_ok() {}
         (&*stream).write_all(&[self.question]).ok()?;
         pages.recv_timeout(PATIENCE).ok()

@@ -1,4 +1,4 @@
-//! The servers of one user on one database, and who waits for one.
+//! The servers of one user on one database, and clients that wait for one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(crate) struct Key {
 pub(crate) enum Failure {
     /// The server's own message.
     Refused(Bytes),
-    /// The proxy and the server do not agree how the user proves who it is.
+    /// The proxy and the server do not agree how the user authenticates.
     NotProven(String),
     /// The host was not there, or is not the one that is meant.
     Told(String),
@@ -83,7 +83,7 @@ pub(crate) struct Pool {
     /// Clients that are to be greeted when a first server has told its parameters.
     pub(crate) greeting: Vec<Id>,
     pub(crate) welcome: Option<Parameters>,
-    /// Servers that are nobody's, the one that was used last at the end.
+    /// Servers that are no client's, the one that was used last at the end.
     pub(crate) free: VecDeque<Id>,
     /// It gives no server to anybody.
     pub(crate) is_paused: bool,
@@ -125,7 +125,7 @@ impl Pool {
         self.clients == 0 && self.servers == 0 && self.lookups.is_empty()
     }
 
-    /// Those who wait for a server.
+    /// Those that wait for a server.
     pub(crate) fn wanted(&self) -> usize {
         self.waiting.len() + self.lookups.len()
     }

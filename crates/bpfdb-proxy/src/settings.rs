@@ -63,11 +63,11 @@ pub struct Settings {
     pub unix_socket_dirs: Vec<PathBuf>,
     pub databases: HashMap<String, Database>,
     pub auth_type: AuthType,
-    /// Rules that say more than `auth_type`: who is in none of them is refused.
+    /// Rules that say more than `auth_type`: a client in none of them is refused.
     pub hba: Option<Hba>,
     /// Passwords, or what PostgreSQL keeps of them, by user.
     pub users: HashMap<String, String>,
-    /// Who asks the database for what it keeps of the password of users that are not in `users`.
+    /// The user that asks the database for what it keeps of the password of users that are not in `users`.
     pub auth_user: Option<String>,
     /// The question, with the user as `$1`; a row of a name, and of what is kept.
     pub auth_query: String,
@@ -194,7 +194,7 @@ impl Settings {
     }
 }
 
-/// What PostgreSQL keeps of those who may log in, and whose password has not expired.
+/// What PostgreSQL keeps of those that may log in, and whose password has not expired.
 pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
                               FROM pg_authid WHERE rolname = $1 AND rolcanlogin";
 

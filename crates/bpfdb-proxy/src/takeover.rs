@@ -4,7 +4,7 @@
 //!   successor ── connects to takeover_socket ──► proxy
 //!   successor ◄── Hello; Listener, with its descriptor; …; Takeover, with that of this socket; AllListeners ── proxy
 //!   successor ── Ready: it can serve ──► proxy
-//!   successor ◄── Keep, with maps of the kernel; Held; Prepared: it accepts nobody for now ── proxy
+//!   successor ◄── Keep, with maps of the kernel; Held; Prepared: it accepts no client for now ── proxy
 //!   successor ── Taken: it will serve ──► proxy
 //!   successor ◄── Gone: it has closed its listeners ── proxy
 //!   successor ◄── Client, with its descriptor; … as they have no transaction ── proxy

@@ -94,7 +94,7 @@ fn serve(pages: &Arc<dyn Pages>, listener: &TcpListener) {
 
 /// A request that is being answered.
 struct Answer {
-    /// Gone when it is answered: who has asked is not to wait for the next request.
+    /// Gone when it is answered: a client is not to wait for the next request.
     stream: Weak<TcpStream>,
     thread: JoinHandle<()>,
 }

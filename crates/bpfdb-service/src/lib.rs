@@ -1,8 +1,8 @@
-//! What a program says to those who run it as a service.
+//! The endpoint of metrics and health, and notifications to the manager of services.
 //!
 //! | module | |
 //! |---|---|
-//! | [`notify`] | the manager of services is told (`sd_notify`) |
+//! | [`notify`] | messages to the manager of services (`sd_notify`) |
 //! | [`endpoint`] | pages over HTTP, for a scraper of metrics |
 
 pub mod endpoint;

@@ -4,7 +4,7 @@ use crate::block::{Block, seed};
 use crate::error::{Result, damaged};
 use crate::table::Table;
 
-/// A look-up between two reads. Whoever has it reads the block at [`Walk::offset`], and gives it to
+/// A look-up between two reads. Its owner reads the block at [`Walk::offset`], and gives it to
 /// [`Walk::step`].
 #[derive(Clone, Copy, Debug)]
 pub struct Walk<'a> {

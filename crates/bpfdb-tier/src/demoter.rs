@@ -141,7 +141,7 @@ impl<D: Disk> Demoting<D> {
         self.demoter.promise_memory(promise);
     }
 
-    /// Brings these values back, which transactions have read. Whoever reads one that cannot be read gets the
+    /// Brings these values back, which transactions have read. A read of one that cannot be read gets the
     /// error.
     pub(crate) fn promote(&mut self, keys: &[Vec<u8>]) {
         for key in keys {
@@ -270,7 +270,7 @@ impl<D: Disk> Demoting<D> {
         Ok(())
     }
 
-    /// `None`: it is another one by now, or cannot be read, which whoever needs it will be told.
+    /// `None`: it is another one by now, or cannot be read, which the next read of it finds.
     fn read(&mut self, other: &bpfdb::OtherRecord) -> Result<Option<NewValue>, Failed> {
         let entry = match self.pass.read(other) {
             Err(Status::TierCorrupt | Status::TierUnavailable | Status::Exhausted) => None,

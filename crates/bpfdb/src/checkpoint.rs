@@ -148,7 +148,7 @@ impl CheckpointPass {
         }))
     }
 
-    /// Goes on with another epoch, without what the last step found. For whoever looks for some records, not
+    /// Goes on with another epoch, without what the last step found. For callers that look for some records, not
     /// for all of a moment.
     pub fn set_epoch(&mut self, epoch: u64) {
         self.forget_found();

@@ -1,5 +1,5 @@
 //! Why an operator said CONFLICT: generated from the one list in
-//! `include/bpfdb/conflict.h`. Who holds the locks on a key: `locks.rs`.
+//! `include/bpfdb/conflict.h`. The holders of the locks on a key: `locks.rs`.
 
 include!(concat!(env!("OUT_DIR"), "/conflict.rs"));
 

@@ -55,7 +55,7 @@ pub(crate) struct Inner {
     /// Holder of this process's sessions.
     holder: u32,
     owned: Option<Owned>,
-    /// Who reads cold values.
+    /// What reads cold values.
     pub(crate) cold: OnceLock<Arc<dyn ColdValues>>,
 }
 
@@ -368,8 +368,8 @@ impl Engine {
             &inner.slabs,
             &inner.sessions,
         )?;
-        // What an attempt has read is taken back when it is repeated; who subtracts what was told before
-        // does not want to know.
+        // What an attempt has read is taken back when it is repeated; a caller that subtracts an earlier figure
+        // must not see that.
         for (told, now) in inner
             .told
             .iter()
@@ -384,7 +384,7 @@ impl Engine {
     /// snapshot needs, and gives empty slabs and index pages back. The engine does
     /// this by itself, in small steps and when memory is short.
     pub fn sweep(&self) -> Result<()> {
-        // Not beside the owner: who releases a page must know when it was retired.
+        // Not beside the owner: the process that releases a page must know when it was retired.
         let shrinker = &self.owned("sweep the engine")?.shrinker;
         shrinker.clean(&self.inner.memory)
     }
@@ -404,7 +404,7 @@ impl Engine {
         self.inner.memory.was_swept(number)
     }
 
-    /// Removes records that are deleted or expired and that nobody needs any more, step by
+    /// Removes records that are deleted or expired and that no reader needs any more, step by
     /// step: those in some pages from `first` on, at first 0. The page to go on with; 0 at
     /// the end. The engine does this by itself, in the course of seconds.
     pub fn clear_away(&self, first: u64) -> Result<u64> {
@@ -425,7 +425,7 @@ impl Engine {
         time::stop(&self.inner.memory, time);
     }
 
-    /// For tests: somebody is in the session `index`, as the reaper at times, or no more.
+    /// For tests: another user is in the session `index`, as the reaper at times, or no more.
     #[doc(hidden)]
     pub fn occupy_session(&self, index: u32, occupied: bool) {
         let session = self.inner.sessions.at(index as usize);
@@ -458,7 +458,7 @@ impl Engine {
     }
 
     /// Changes the limit: `bytes` are rounded up to whole segments, two at least. Memory
-    /// that was added stays with the engine. Below what is in use, who needs more gets
+    /// that was added stays with the engine. Below what is in use, an operator that needs more gets
     /// `OUT_OF_MEMORY` until enough was deleted.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<()> {
         self.owned("change the memory limit")?;
@@ -518,8 +518,8 @@ impl Engine {
         } else if !added && self.log_holds_memory() {
             thread::sleep(LOG_PAUSE);
         } else {
-            // Perhaps there was memory all the time, and somebody else is splitting or merging a
-            // page, who may not have a processor.
+            // Perhaps there was memory all the time, and another program is splitting or merging a
+            // page, which may not have a processor.
             thread::sleep(CHANGE_PAUSE);
         }
     }
@@ -531,7 +531,7 @@ impl Engine {
         unsafe { (&raw const (*state).demoting.value).read_volatile() > 0 }
     }
 
-    /// Large values that nobody has any more stay until the log is on the disk.
+    /// Large values without a holder stay until the log is on the disk.
     fn log_holds_memory(&self) -> bool {
         let state = self.inner.memory.state_pointer();
         // SAFETY: the mapping lives as long as self.

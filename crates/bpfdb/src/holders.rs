@@ -1,4 +1,4 @@
-//! Who holds a session, and the end of sessions whose holder is gone.
+//! The holder of a session, and the end of sessions whose holder is gone.
 //!
 //! A holder is identified by the id of a map that lives exactly as long as it: the io buffers
 //! of a process for sessions of user space, the constants of an adopted object for those

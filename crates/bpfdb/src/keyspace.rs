@@ -126,7 +126,7 @@ impl Database {
     }
 }
 
-/// A set of keyspaces, as a scan is of: in its transaction nobody else makes a key of these come or go.
+/// A set of keyspaces, as a scan is of: in its transaction no other one makes a key of these come or go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keyspaces(u32);
 

@@ -1,4 +1,4 @@
-//! Who holds the locks on a key, and why the last CONFLICT was said.
+//! The sessions that hold locks on a key, and the cause of the last CONFLICT.
 
 use std::time::Duration;
 

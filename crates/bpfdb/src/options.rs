@@ -40,7 +40,7 @@ pub struct Options {
     pub port: u16,
     /// Bytes of each ring of the log, of which every processor has one (64 at most): a power
     /// of two, 1 MiB to 256 MiB. Each transaction may write a quarter of it. 0: the engine
-    /// has no log. Who asks for one must also write it out ([`crate::Log`]): the engine
+    /// has no log. A process that asks for one must also write it out ([`crate::Log`]): the engine
     /// refuses writes with [`crate::Status::LogFull`] when a ring is full.
     pub log_ring: u32,
 }

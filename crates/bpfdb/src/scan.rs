@@ -16,7 +16,7 @@ const CANDIDATES: usize = 16;
 /// Cursors are below this.
 const CURSOR_END: u64 = 1 << (abi::BPFDB_CELL_BITS + abi::BPFDB_DIRECTORY_BITS_MAX);
 
-/// Where a cursor is, for those who must see each key once: in a read-only transaction two
+/// Where a cursor is, for callers that must see each key once: in a read-only transaction two
 /// steps give the same key only if both visit the region where the second one begins. A step
 /// visits those from the region of its cursor to that of the next. Regions are 1,024, and
 /// come in order.
@@ -41,7 +41,7 @@ impl Session {
     /// or are deleted are not. In a read-only transaction it sees the snapshot.
     ///
     /// In a read-write transaction it sees what that has written, and locks what it sees: until
-    /// the transaction ends nobody else makes a key come or go, be it by its time. Writes that
+    /// the transaction ends no other one makes a key come or go, be it by its time. Writes that
     /// would are [`Status::Conflict`], and so is the scan of a second transaction. So is this one
     /// where a transaction that is not over has made a key come or go.
     pub fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), Status> {

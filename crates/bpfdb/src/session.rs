@@ -52,7 +52,7 @@ impl Engine {
         Session::open(self)
     }
 
-    /// Executes operators in the session `index`, which somebody else opened:
+    /// Executes operators in the session `index`, which another user opened:
     /// the connections that a daemon serves. Close it where it was opened.
     pub fn borrow_session(&self, index: u32) -> Result<Session> {
         Session::borrow(self, index)
@@ -312,7 +312,7 @@ impl Session {
     /// The same, but for a BEGIN that waits. Asked before every operation, so not with
     /// a copy of the session.
     fn state_in_engine(&self) -> u32 {
-        // First who is inside: when he leaves, the state is what it will be.
+        // First what is inside: when it leaves, the state is what it will be.
         if self.is_undone_by_reaper() {
             return abi::BPFDB_TXN_NONE;
         }

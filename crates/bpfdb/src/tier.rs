@@ -36,7 +36,7 @@ impl Engine {
     }
 
     /// What versions have in the files of cold values; the place of a file is its number modulo the
-    /// number of places. A file that is newer than another of its place must not be made before nobody
+    /// number of places. A file that is newer than another of its place must not be made while a session
     /// names that.
     pub fn run_uses(&self) -> Vec<RunUse> {
         let state = self.inner.memory.state();

@@ -64,7 +64,7 @@ fn unix_time(memory: &Memory) -> u64 {
 }
 
 /// A clock of this process - the clock of the programs, nanoseconds, and by how much that
-/// may be wrong. Somebody else's program may have been faster: it too ran in between.
+/// may be wrong. Another process's program may have been faster: it too ran in between.
 fn between(memory: &Memory, clock: libc::clockid_t) -> Result<(i64, i64)> {
     let mut best = (0, i64::MAX);
     for _ in 0..TRIES {

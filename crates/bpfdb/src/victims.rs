@@ -14,7 +14,7 @@ use crate::{Status, ValueType, abi};
 const SAMPLED: usize = size_of::<abi::bpfdb_sampled>();
 /// In the place of a snapshot's timestamp: as in bpf/txn/snapshot.bpf.h.
 const SNAPSHOT_REVOKED: u64 = u64::MAX;
-/// Records of one call of [`Session::evict`], so that they fit the buffer and hold up nobody.
+/// Records of one call of [`Session::evict`], so that they fit the buffer and hold up no other thread.
 pub(crate) const EVICTED_AT_ONCE: usize = 256;
 const INLINE_MAX: u64 = abi::BPFDB_INLINE_MAX as u64;
 pub(crate) const CELL: u64 = abi::BPFDB_CELL_SIZE as u64;
@@ -54,7 +54,7 @@ impl Access {
 pub enum Shortage {
     /// `OUT_OF_MEMORY`.
     Final,
-    /// `MEMORY_PENDING`: somebody evicts.
+    /// `MEMORY_PENDING`: a thread evicts.
     Passes,
     /// `OUT_OF_MEMORY`: nothing can be evicted for now.
     Hopeless,
@@ -164,7 +164,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What writes find from now on when memory is full. Who says [`Shortage::Passes`] evicts.
+    /// What writes find from now on when memory is full. A process that says [`Shortage::Passes`] evicts.
     pub fn set_shortage(&self, shortage: Shortage) -> Result<()> {
         self.owned("change what a shortage of memory is")?;
         let number = match shortage {
@@ -178,7 +178,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends what an owner was doing that was killed: nobody evicts, and no slab is closing for that.
+    /// Ends what an owner was doing that was killed: no thread evicts, and no slab is closing for that.
     pub(crate) fn end_eviction(&self) -> Result<()> {
         self.set_access_tracking(Tracking::Off)?;
         self.set_shortage(Shortage::Final)?;

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //!  1. Everything is parsed and counts for the checksum, also what is left out.
-//!  2. What is left out is counted, so that nobody takes the keys for all there were.
+//!  2. What is left out is counted, so that the keys are not taken for all there were.
 //!  3. An expiry, and what else precedes a key, is that of the next key only.
 
 use bpfdb::{Database, ValueType};

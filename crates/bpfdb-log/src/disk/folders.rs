@@ -19,7 +19,7 @@ impl Folders {
     /// Makes durable what files the folder has.
     pub(crate) fn flush(&self, path: &Path) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // Somebody may have put another one in its place.
+        // Another one may have been put in its place.
         if let Some(folder) = open.get(path)
             && is_at(folder, path)?
         {

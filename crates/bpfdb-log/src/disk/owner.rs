@@ -98,7 +98,7 @@ fn path_of(folder: &File) -> PathBuf {
     format!("/proc/self/fd/{}", folder.as_raw_fd()).into()
 }
 
-/// Who has the lock of a data directory.
+/// The holder of the lock of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
@@ -230,7 +230,7 @@ fn make_folder_with(
         Err(error) => return Err(LogError::io("make", shown())(error)),
     };
     match flush(&parent(path)) {
-        // Whoever made it in a directory that we may not read has seen to that.
+        // In a directory that we may not read, its maker has seen to that.
         Err(error) if !made && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         flushed => flushed.map_err(LogError::io("flush the directory of", shown())),
     }

@@ -240,6 +240,6 @@ fn begin<D: Disk>(disk: &D, control: Control, from: Option<u64>) -> Result<Contr
         Some(from) => beginnings.for_commit(from).or(beginnings.list.first()),
         None => beginnings.list.first(),
     };
-    // Nobody needs the checkpoint to read what is after it.
+    // The checkpoint is not needed to read what is after it.
     Ok(beginning.map_or(control, |beginning| beginning.view(&control)))
 }

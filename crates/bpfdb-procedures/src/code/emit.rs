@@ -264,7 +264,7 @@ impl<'a> Emitter<'a> {
         self.tag(to, tag);
     }
 
-    /// A literal, which is put into its place in the heap, whoever may have done so before: the
+    /// A literal, which is put into its place in the heap, though an earlier operation may have done so: the
     /// value.
     pub(super) fn literal(&mut self, text: &[u8]) -> Result<i64> {
         let len = text.len() as u32;

@@ -1,4 +1,4 @@
-//! A client proves who it is.
+//! Authentication of a client.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Who a client is, and who we are to a server.
+//! Authentication of clients, and of the proxy at servers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;

@@ -75,7 +75,7 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
                 // A proxy that was killed has left it.
                 remove_file(path);
                 bind(fd.as_raw_fd(), &unix(path)?)?;
-                // As PostgreSQL: passwords and rules say who may come in.
+                // As PostgreSQL: passwords and rules decide about admission.
                 std::fs::set_permissions(path, Permissions::from_mode(0o777))
                     .map_err(|error| nix::Error::from_raw(error.raw_os_error().unwrap_or(0)))?;
                 fd
@@ -95,7 +95,7 @@ pub(crate) fn remove_file(path: &Path) {
     }
 }
 
-/// Who may connect to a Unix socket, as the mode of its file.
+/// The users that may connect to a Unix socket, as the mode of its file.
 pub(crate) fn set_mode(address: &Address, mode: u32) -> Result<()> {
     let Address::Unix(path) = address else {
         return Ok(());

@@ -49,7 +49,7 @@ impl AsFd for End {
 const UNSENT_MAX: usize = CHUNK;
 
 impl Stream {
-    /// Of nobody. All of them share a descriptor.
+    /// Of no connection. All of them share a descriptor.
     pub(crate) fn nowhere() -> io::Result<Self> {
         static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
         let fd = match NOWHERE.get() {

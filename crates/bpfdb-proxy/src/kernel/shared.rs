@@ -127,7 +127,7 @@ impl Shared {
         atomic!(AtomicU32, self.server(slot), owner)
     }
 
-    /// The client that has a server, or has had it last; `None`: nobody, or the process.
+    /// The client that has a server, or has had it last; `None`: no client, or the process.
     pub(crate) fn owner_slot(&self, server: u32) -> Option<u32> {
         let owner = self.owner(server).load(Ordering::SeqCst);
         let is_client = (1..=abi::BPFDB_PROXY_CLIENTS).contains(&owner);

@@ -21,7 +21,7 @@ use crate::wire::startup::{self, Malformed, Packet};
 
 /// Longest answer about a password, as PostgreSQL has it, bytes.
 const PASSWORD_MAX: usize = 65_535;
-/// A client must not make any number of them by its parameters. One that nobody uses makes room.
+/// A client must not make any number of them by its parameters. One that no client uses makes room.
 const POOLS_MAX: usize = 1024;
 /// Clients of the console that may be there beyond `max_client_conn`.
 const OPERATORS: usize = 10;
@@ -89,7 +89,7 @@ impl Proxy {
         }
     }
 
-    /// Nobody is accepted here any more.
+    /// No client is accepted here any more.
     pub(super) fn forget_listeners(&mut self) {
         for listener in self.listeners.drain(..) {
             self.poll.remove(listener.as_fd());

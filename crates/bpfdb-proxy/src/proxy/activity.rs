@@ -15,7 +15,7 @@ use crate::server::IDLE;
 use crate::wire::reply::state;
 
 impl Proxy {
-    /// Ends those who are at the same for too long.
+    /// Ends those that are at the same for too long.
     pub(super) fn end_activities(&mut self, now: Instant) {
         for id in self.clients.ids() {
             let is_one = |client: &&Client| client.is_ready() && client.console.is_none();

@@ -1,4 +1,4 @@
-//! Which way a client has to prove who it is, and what its answer is compared with.
+//! The way in which a client authenticates, and what its answer is compared with.
 
 use std::time::Instant;
 
@@ -52,7 +52,7 @@ impl Proxy {
         }
     }
 
-    /// A client need not prove who it is. With a file of PgBouncer its user has to be known all the same, as there.
+    /// A client need not authenticate. With a file of PgBouncer its user has to be known all the same, as there.
     fn trust(&mut self, id: Id) -> bool {
         let administration = &self.settings.administration;
         if administration.file.is_none() {
@@ -62,7 +62,7 @@ impl Proxy {
         if !takes_any {
             return self.find_secret(id, AuthType::Trust);
         }
-        // Who may enter the console is said by its own lists.
+        // Its own lists say which users may enter the console.
         let client = &self.clients[id];
         if client.console.is_some() || client.wanted.as_ref().is_some_and(|key| self.has_user(key))
         {

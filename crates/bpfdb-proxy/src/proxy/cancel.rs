@@ -15,7 +15,7 @@ use crate::io::stream::Stream;
 
 /// At a time: a request costs no password.
 const CANCELS_MAX: usize = 64;
-/// Those for mirrors find no place beyond so many: nobody waits for them, and clients' have to find one.
+/// Those for mirrors find no place beyond so many: no client waits for them, and clients' have to find one.
 const MIRROR_CANCELS_MAX: usize = CANCELS_MAX / 2;
 
 #[derive(Debug)]

@@ -23,9 +23,9 @@ pub(super) enum Ending {
     No,
     /// All servers are closed, as by PAUSE; clients are accepted meanwhile, and wait.
     Paused,
-    /// The same, and nobody is accepted; clients that wait for a server are refused.
+    /// The same, and no client is accepted; clients that wait for a server are refused.
     Servers,
-    /// All clients have left, and nobody is accepted.
+    /// All clients have left, and no client is accepted.
     Clients,
 }
 
@@ -61,7 +61,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Nobody can connect any more, also to cancel. Another proxy may listen at the same addresses: the programs look
+    /// No client can connect any more, also to cancel. Another proxy may listen at the same addresses: the programs look
     /// at no connections that begin from now on.
     fn close_listeners(&mut self) {
         self.forget_listeners();

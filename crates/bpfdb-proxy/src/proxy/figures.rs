@@ -67,7 +67,7 @@ impl Proxy {
     /// A page for the endpoint, which has asked for it.
     pub(super) fn make_page(&self) {
         match self.figures().page() {
-            // Whoever has asked may be gone.
+            // The thread that has asked may be gone.
             Ok(page) => drop(self.pages.send(page)),
             Err(error) => tracing::error!(%error, "cannot make a page of metrics"),
         }

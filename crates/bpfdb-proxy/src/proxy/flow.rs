@@ -1,4 +1,4 @@
-//! What is sent, and what is waited for: who does not take bytes is not read for.
+//! What is sent, and what is waited for: an end that does not take bytes is not read for.
 
 use std::os::fd::AsFd;
 

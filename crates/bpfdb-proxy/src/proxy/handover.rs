@@ -312,7 +312,7 @@ impl Proxy {
         }
     }
 
-    /// Lets the kernel have a server that is nobody's. `false`: it does not know it.
+    /// Lets the kernel have a server that is no client's. `false`: it does not know it.
     pub(super) fn put_into_kernel(&mut self, id: Id) -> bool {
         let server = &self.servers[id];
         let (Some(kernel), Some(place)) = (&self.kernel, server.slot) else {
@@ -346,7 +346,7 @@ impl Proxy {
         }
     }
 
-    /// Those who have waited long in the kernel.
+    /// Those that have waited long in the kernel.
     pub(super) fn look_at_waiting(&mut self, now: Instant) {
         let wait = self.settings.query_wait_timeout;
         let limit = if wait.is_zero() {
@@ -370,7 +370,7 @@ impl Proxy {
         }
     }
 
-    /// Whether the pool can have more servers, and so who finds none free has to ask for one here.
+    /// Whether the pool can have more servers, and so a program that finds none free has to ask for one here.
     pub(super) fn tell_full(&self, number: u32) {
         if let Some(kernel) = self
             .kernel
@@ -378,7 +378,7 @@ impl Proxy {
             .filter(|_| number < abi::BPFDB_PROXY_POOLS)
         {
             let pool = &self.pools[number as usize];
-            // One that the kernel does not know would never be given to those who wait there.
+            // One that the kernel does not know would never be given to those that wait there.
             let has_all = pool.servers >= pool.size && pool.known == pool.servers;
             let is_full = has_all && !pool.is_paused && !pool.retires;
             kernel.shared.set_full(number, is_full);

@@ -57,7 +57,7 @@ impl Proxy {
             self.put_right(server, needs_reset);
             return;
         }
-        // In the midst of a transaction its server is of no use, and need not finish what nobody reads.
+        // In the midst of a transaction its server is of no use, and need not finish what no client reads.
         if !self.servers[server].expected.is_empty() {
             self.send_cancel(server, false);
         }

@@ -218,7 +218,7 @@ impl Proxy {
     }
 
     /// Of the same mirror, the shadow whose client is gone for longest. One that has a server keeps it: without it the
-    /// mirror would do for nobody what it has begun.
+    /// mirror would do for no client what it has begun.
     fn oldest_left(&mut self, shadow: Id) -> Option<Id> {
         let database = &self.clients[shadow].shadow.as_ref()?.database;
         let is_of = |id: &Id| {

@@ -1,6 +1,6 @@
 //! Databases that are paused, disabled, or whose servers are replaced.
 //!
-//! A pool that is paused gives no server to anybody: whoever needs one waits in the process, and a server that
+//! A pool that is paused gives no server to anybody: a client that needs one waits in the process, and a server that
 //! becomes free is closed. The process serves its clients meanwhile: within the kernel a client that asks again and
 //! again would keep its server. So it is while servers of a pool are replaced.
 

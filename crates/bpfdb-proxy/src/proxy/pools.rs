@@ -1,4 +1,4 @@
-//! Who gets which server.
+//! Which client gets which server.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ impl Proxy {
         free.or_else(|| self.take_from_kernel(pool))
     }
 
-    /// A server is nobody's: the client that has waited longest gets it.
+    /// A server is no client's: the client that has waited longest gets it.
     pub(super) fn give(&mut self, id: Id) {
         let number = self.servers[id].pool;
         if self.is_old(id) || self.is_unwanted(id) {
@@ -97,7 +97,7 @@ impl Proxy {
         }
     }
 
-    /// The session of a server that is nobody's gets back the parameters that clients have set and it does not report.
+    /// The session of a server that is no client's gets back the parameters that clients have set and it does not report.
     /// `false`: it has them as it began.
     pub(super) fn unfollow(&mut self, id: Id) -> bool {
         let server = &mut self.servers[id];
@@ -155,7 +155,7 @@ impl Proxy {
         self.put_right(id, needs_reset);
     }
 
-    /// Gives a server on that nobody has, after what puts it right if a session has left state.
+    /// Gives a server on that no client has, after what puts it right if a session has left state.
     pub(super) fn put_right(&mut self, id: Id, needs_reset: bool) {
         if self.servers[id].unsure {
             return self.close_server(id);

@@ -70,7 +70,7 @@ fn is_own(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Can nobody else put a socket where successors look for one?
+/// Can no other user put a socket where successors look for one?
 fn check_folder(path: &Path) -> Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
@@ -171,7 +171,7 @@ impl Predecessor {
         self.takeover.take()
     }
 
-    /// This proxy can serve. When this returns the predecessor accepts nobody, and goes on if it hears no more.
+    /// This proxy can serve. When this returns the predecessor accepts no client, and goes on if it hears no more.
     pub(super) fn prepare(&mut self) -> Result<()> {
         let ready = Message::Ready { version: VERSION };
         let sent = self.channel.send(&ready, None);
@@ -194,7 +194,7 @@ impl Predecessor {
         let flags = FcntlArg::F_SETFL(OFlag::O_NONBLOCK);
         let sent = self.channel.send(&Message::Taken, None);
         sent.map_err(system("take over"))?;
-        // From here on nothing may fail: the predecessor will serve nobody else.
+        // From here on nothing may fail: the predecessor will serve no other client.
         match self.answer() {
             Ok((Message::Gone, None)) => {}
             Ok(_) | Err(_) => tracing::warn!("the predecessor does not say that it has gone"),

@@ -16,7 +16,7 @@ enum Quota {
 
 impl Quota {
     fn is_shared(self, one: &Pool, other: &Pool) -> bool {
-        // A mirror holds up nobody.
+        // A mirror holds up no client.
         let is_alike = one.key.is_mirror == other.key.is_mirror;
         is_alike
             && match self {
@@ -27,7 +27,7 @@ impl Quota {
 }
 
 impl Proxy {
-    /// Is another server of the pool to be opened now? One that nobody uses may be closed for it.
+    /// Is another server of the pool to be opened now? One that no client uses may be closed for it.
     pub(super) fn may_open(&mut self, number: u32) -> bool {
         let pool = &self.pools[number as usize];
         let waits = pool.waiting.front().and_then(|id| self.clients.get(*id));

@@ -80,7 +80,7 @@ impl Proxy {
         }
     }
 
-    /// Says who the proxy is there.
+    /// Names the user of the proxy there.
     pub(super) fn start_login(&mut self, id: Id) {
         let pool = &self.pools[self.servers[id].pool as usize];
         let whose = self.whose(&pool.key.database, pool.user());
@@ -184,7 +184,7 @@ impl Proxy {
         }
     }
 
-    /// Does the server refuse those who come without TLS, and are they to try it?
+    /// Does the server refuse those that come without TLS, and are they to try it?
     fn may_try_tls(&self, id: Id) -> bool {
         let server = &self.servers[id];
         let mode = self.settings.server_tls.mode;
@@ -250,7 +250,7 @@ impl Proxy {
         }
     }
 
-    /// Without any server left those who wait are told why; else they go on waiting for the others.
+    /// Without any server left those that wait are told why; else they go on waiting for the others.
     fn no_server(&mut self, number: u32, failure: &Failure) {
         tracing::warn!(%failure, "no server");
         if self.pools[number as usize].servers > 0 {
@@ -268,7 +268,7 @@ impl Proxy {
         self.tell_wanted(number);
     }
 
-    /// Those who wait for a server of the pool, which has none for them any more.
+    /// Those that wait for a server of the pool, which has none for them any more.
     pub(super) fn take_waiting(&mut self, number: u32) -> Vec<Id> {
         let pool = &mut self.pools[number as usize];
         let mut waiting = std::mem::take(&mut pool.greeting);

@@ -42,7 +42,7 @@ impl Proxy {
     pub(super) fn listen_to_stopper(&mut self) {
         let mut said = [0; 16];
         let read = (&self.stop).read(&mut said).unwrap_or(0);
-        // Nobody can say anything any more.
+        // No thread can say anything any more.
         self.ends |= read == 0;
         for what in &said[..read] {
             match *what {

@@ -1,7 +1,7 @@
-//! A proxy gives its place to another one, and drops nobody ([`crate::takeover`]).
+//! A proxy gives its place to another one, and drops no client ([`crate::takeover`]).
 //!
 //! The successor gets the listeners, so that no connection is refused meanwhile, and each client when it is between
-//! two transactions and keeps no server. Whoever cannot be handed over (TLS, sessions with state) is served by the
+//! two transactions and keeps no server. A client that cannot be handed over (TLS, sessions with state) is served by the
 //! predecessor until it leaves; then that ends. Each process has servers of its own.
 //!
 //! 1. Until the successor has said that it serves (Taken), everything can be taken back: the listeners are kept.
@@ -44,7 +44,7 @@ const MIRROR_PATIENCE: Duration = Duration::from_secs(10);
 struct Successor {
     channel: Channel,
     since: Instant,
-    /// It can serve: this proxy accepts nobody until it says that it does.
+    /// It can serve: this proxy accepts no client until it says that it does.
     is_prepared: bool,
 }
 
@@ -114,7 +114,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// The proxy ends: nobody can take over any more. The file at which successors come goes, too, unless one has it.
+    /// The proxy ends: no proxy can take over any more. The file at which successors come goes, too, unless one has it.
     pub(super) fn end_succession(&mut self) {
         self.end_successor();
         // Those that it has are its own.
@@ -206,7 +206,7 @@ impl Proxy {
         }
     }
 
-    /// The successor can serve. Until it says that it does nobody is accepted, and nothing is given up.
+    /// The successor can serve. Until it says that it does no client is accepted, and nothing is given up.
     fn prepare_to_leave(&mut self) {
         let sent = match &self.succession.successor {
             Some(successor) => self.send_held(&successor.channel),
@@ -267,7 +267,7 @@ impl Proxy {
         }
     }
 
-    /// The successor serves all who come from now on.
+    /// The successor serves all that come from now on.
     fn begin_leaving(&mut self) {
         self.succession.is_leaving = true;
         self.succession.left_at = Some(Instant::now());
@@ -301,7 +301,7 @@ impl Proxy {
         self.hand_all_over();
     }
 
-    /// Those who could not be handed over before; without any we end. A successor that says nothing is given up.
+    /// Those that could not be handed over before; without any we end. A successor that says nothing is given up.
     pub(super) fn go_on_leaving(&mut self) {
         self.drop_kept();
         if !self.succession.is_leaving {

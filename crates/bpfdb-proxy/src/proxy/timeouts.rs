@@ -74,7 +74,7 @@ impl Proxy {
     fn end_logins(&mut self, now: Instant) {
         let limit = self.settings.client_login_timeout;
         for id in self.clients.ids() {
-            // Those who were refused before may have taken it with them.
+            // Those that were refused before may have taken it with them.
             let Some(client) = self.clients.get(id) else {
                 continue;
             };
@@ -96,7 +96,7 @@ impl Proxy {
         }
     }
 
-    /// Servers that nobody has used for long, or that are old.
+    /// Servers that no client has used for long, or that are old.
     fn close_idle(&mut self, now: Instant) {
         for id in self.servers.ids() {
             let Some(server) = self.servers.get_mut(id) else {
@@ -123,7 +123,7 @@ impl Proxy {
         is_over(self.servers[id].opened, limit, Instant::now())
     }
 
-    /// Is a server nobody's, and is it the process's then?
+    /// Is a server no client's, and is it the process's then?
     fn take_this(&mut self, id: Id) -> bool {
         let server = &self.servers[id];
         let pool = &self.pools[server.pool as usize];

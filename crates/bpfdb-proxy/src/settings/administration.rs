@@ -1,4 +1,4 @@
-//! What operators set besides the serving of clients: who may use the console, what is logged, and what
+//! What operators set besides the serving of clients: the users of the console, what is logged, and what
 //! a file of PgBouncer says that has no effect here.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,9 +22,9 @@ pub struct Administration {
     pub listen_port: u16,
     /// The file mode of Unix sockets.
     pub unix_socket_mode: u32,
-    /// Who may do everything in the console.
+    /// Users that may do everything in the console.
     pub admin_users: Vec<String>,
-    /// Who may only look there.
+    /// Users that may only look there.
     pub stats_users: Vec<String>,
     /// Everybody may look there, as with `auth_type = any`.
     pub anyone_may_look: bool,

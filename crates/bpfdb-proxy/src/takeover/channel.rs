@@ -145,7 +145,7 @@ mod tests {
         (Channel(one), Channel(other))
     }
 
-    /// Who has sent it keeps what the descriptor is of.
+    /// The process that has sent it keeps what the descriptor is of.
     #[test]
     fn a_message_comes_without_a_descriptor_for_which_there_is_no_room() {
         let name = "takeover::channel::tests::\

@@ -160,7 +160,7 @@ impl Connection {
         Source::Connection(self.index, self.cookie as u32)
     }
 
-    // ---- Who answers ---------------------------------------------------------------
+    // ---- Kernel or daemon ----------------------------------------------------------
 
     /// The kernel handed the connection over.
     pub(crate) fn take_over(&mut self) {
@@ -185,7 +185,7 @@ impl Connection {
         kernel.set_protocol(self.index, self.replies.protocol());
         kernel.set_watching(self.index, watches);
         kernel.set_database(self.index, database);
-        // Nobody has looked at what comes next.
+        // What comes next was not looked at.
         kernel.set_patient(self.index, true);
         if kernel.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;

@@ -169,7 +169,7 @@ impl Worker {
             return Ok(cost.max(if memory.is_near { NEAR } else { FAR }));
         };
         self.note_pass();
-        // Who asks wakes this thread: not more often than that.
+        // A caller that asks wakes this thread: not more often than that.
         self.rests_until = Instant::now() + REST;
         Ok(pause.unwrap_or(cost.max(NEAR)))
     }
@@ -415,7 +415,7 @@ struct Step {
     collections: bool,
 }
 
-/// The log has no room, or takes nothing: whoever writes is told. How long to wait.
+/// The log has no room, or takes nothing: writers get the Error. How long to wait.
 fn put_off(status: Status) -> Duration {
     tracing::debug!(?status, "nothing is evicted now");
     HOPELESS

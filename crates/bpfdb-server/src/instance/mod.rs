@@ -1,4 +1,4 @@
-//! What the daemon knows about itself: settings, statistics, what was slow, who is
+//! What the daemon knows about itself: settings, statistics, what was slow, what is
 //! paused. There is one for each server; commands find it in their context.
 
 pub(crate) mod databases;
@@ -210,12 +210,12 @@ impl Instance {
         Ok(instance)
     }
 
-    /// May this client do more than say who it is?
+    /// May this client do more than authenticate?
     pub(crate) fn admits(&self, connection: &ConnectionInfo) -> bool {
         connection.authenticated || !self.users.must_authenticate()
     }
 
-    /// So many bytes are in use. The most that were seen: nobody is shown more than that.
+    /// So many bytes are in use. The most that were seen: no client is shown more than that.
     pub(crate) fn see_memory(&self, used: u64) -> u64 {
         self.memory_peak.set(self.memory_peak.get().max(used));
         self.memory_peak.get()
@@ -261,7 +261,7 @@ impl Instance {
         Ok(())
     }
 
-    /// The daemon is the first to answer a new client if it must ask who that is, or if database 0 is
+    /// The daemon is the first to answer a new client if it must authenticate that, or if database 0 is
     /// another one in the engine, of which the kernel does not know yet.
     fn tell_kernel_who_is_met_first(&self) -> Result<()> {
         let is_daemon = self.users.must_authenticate() || self.databases.has_moved_first();
@@ -280,7 +280,7 @@ impl Instance {
         let new = &self.settings;
         if new.require_pass != old.require_pass {
             self.users = Users::new(&new.require_pass.0);
-            // Before anybody is told: who connects then finds it closed.
+            // Before any reply: a client that connects then finds it closed.
             self.tell_kernel_who_is_met_first()?;
         }
         if new.max_memory != old.max_memory
@@ -442,8 +442,8 @@ impl Instance {
         self.log.is_there() && durability == Durability::Sync
     }
 
-    /// For commands that take so much memory that only one may at a time; nobody
-    /// else gets it while the result lives.
+    /// For commands that take so much memory that only one may at a time; no
+    /// other one gets it while the result lives.
     pub(crate) fn turn(&self) -> Option<Rc<()>> {
         (Rc::strong_count(&self.turn) == 1).then(|| Rc::clone(&self.turn))
     }

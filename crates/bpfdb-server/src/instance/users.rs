@@ -1,4 +1,4 @@
-//! Who a client may be. There is one user, `default`, with the password of
+//! Users. There is one user, `default`, with the password of
 //! `requirepass` or without one; more users, with rights of their own, would
 //! be more entries here.
 

@@ -1,4 +1,4 @@
-//! Who is ready: epoll, with a number for everything that is waited for.
+//! What is ready: epoll, with a number for everything that is waited for.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -22,7 +22,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Permissions 0: as the umask leaves them. Nobody can connect before the file has them.
+    /// Permissions 0: as the umask leaves them. No client can connect before the file has them.
     pub(crate) fn bind(path: &Path, permissions: u32, backlog: u32) -> Result<Self> {
         let action = || format!("listen on {}", path.display());
         remove_left_over(path).map_err(system(action()))?;

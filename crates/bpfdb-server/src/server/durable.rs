@@ -12,7 +12,7 @@ impl Server {
             let log = &self.instance.log;
             log.want(wanted, waiters);
             // It may have been, before anybody was told to say so; and of a log that has failed
-            // nobody says anything any more.
+            // no thread reports any more.
             if log.durable() >= wanted || log.has_failed() {
                 self.release_held();
             }

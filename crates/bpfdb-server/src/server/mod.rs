@@ -109,8 +109,8 @@ impl Server {
     }
 
     /// Serves until it is stopped. Nothing here waits for anything but events and the
-    /// next time at which there is something to do: whoever waits is put aside, and comes
-    /// to his turn again.
+    /// next time at which there is something to do: a connection that waits is put aside, and has
+    /// its turn again.
     pub fn run(mut self) -> Result<()> {
         let mut events = Vec::new();
         self.instance.statistics.set_ready(true);

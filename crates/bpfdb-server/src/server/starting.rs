@@ -174,7 +174,7 @@ fn executors(sessions: u32) -> Vec<Executor> {
     executors
 }
 
-/// Those that the engine has: who calls them first need not wait for it.
+/// Those that the engine has: the first caller need not wait for it.
 fn read_functions(engine: &Engine, instance: &mut Instance) {
     let read = engine
         .session()

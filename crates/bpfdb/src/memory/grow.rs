@@ -1,5 +1,5 @@
 //! Adding memory to a running engine: programs cannot create maps, so user
-//! space creates segments ahead of need. Who does it, and when: `thread.rs`.
+//! space creates segments ahead of need. The thread that does it, and when: `thread.rs`.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -48,7 +48,7 @@ impl Shrinker {
         })
     }
 
-    /// Removes every record and version that nobody needs any more.
+    /// Removes every record and version that no reader needs any more.
     pub(crate) fn sweep(&self, memory: &Memory) -> Result<()> {
         self.over_all_pages(abi::BPFDB_DRIVER_SWEEP, memory)
             .map(drop)
@@ -93,7 +93,7 @@ impl Shrinker {
         Ok(())
     }
 
-    /// Looks for memory that nobody needs: pages that it found. Slabs keep what they
+    /// Looks for memory that is not needed: pages that it found. Slabs keep what they
     /// have, unless that is more than may be in use.
     pub(crate) fn make_room(&self, memory: &Memory) -> Result<u64> {
         let before = memory.pages_used();
@@ -117,7 +117,7 @@ impl Shrinker {
         self.shrink(memory).map(drop)
     }
 
-    /// Gives back all that nobody needs any more.
+    /// Gives back all that is not needed any more.
     pub(crate) fn clean(&self, memory: &Memory) -> Result<()> {
         self.sweep(memory)?;
         self.reclaim()?;
@@ -132,7 +132,7 @@ impl Shrinker {
             .unwrap_or_else(PoisonError::into_inner);
         let mut freed = 0;
         for _ in 0..ROUNDS {
-            // Who needs memory meanwhile does not wait for all rounds.
+            // A thread that needs memory meanwhile does not wait for all rounds.
             memory.answer()?;
             self.over_all_pages(abi::BPFDB_DRIVER_MERGE, memory)?;
             match self.release_retired(memory)? {

@@ -1,7 +1,7 @@
 //! What the data takes of its pages, and what they keep for data to come.
 //!
 //! Programs count no slots: that would be a shared line written by every SET. The
-//! slabs' own numbers of free slots are added up when somebody asks, a page in a
+//! slabs' own numbers of free slots are added up when a caller asks, a page in a
 //! nanosecond or two.
 
 use crate::abi;

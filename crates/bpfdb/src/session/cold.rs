@@ -1,4 +1,4 @@
-//! Cold values: read by whoever knows the files, and given back their places in memory.
+//! Cold values: read by the crate that knows the files, and given back their places in memory.
 
 use std::ops::Range;
 
@@ -62,8 +62,8 @@ impl Session {
         Ok(status == Status::Found)
     }
 
-    /// Whether it is in memory now. It stays cold if somebody has the record locked, or if memory is
-    /// short: that is no error of whoever reads.
+    /// Whether it is in memory now. It stays cold if another session has the record locked, or if memory is
+    /// short: that is no error of the read.
     fn promote(&mut self, key: &[u8], found: &Found, value: &[u8]) -> bool {
         let step = Step {
             bytes: value,

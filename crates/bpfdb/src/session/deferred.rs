@@ -10,7 +10,7 @@
 //!  1. What waits is a prefix of the batch in the buffer: the next operation goes
 //!     behind it, and sends it.
 //!  2. Each of them stops the batch if it ends in an Error, so nothing is executed
-//!     behind a BEGIN or a SET that failed. Who sends it gets that Error.
+//!     behind a BEGIN or a SET that failed. The call that sends it gets that Error.
 //!  3. Where BEGIN failed nothing is executed until the transaction is ended: it
 //!     would be without one.
 

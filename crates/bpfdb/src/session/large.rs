@@ -190,7 +190,7 @@ impl Session {
                 self.note_set(to, expires_at, is_new);
                 Ok(true)
             }
-            // Not taken, perhaps: nobody else would give it up.
+            // Not taken, perhaps: no other session would give it back.
             Err(status) => {
                 self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;
                 Err(status)
@@ -234,7 +234,7 @@ impl Session {
     ) -> Result<Option<Vec<u8>>, Status> {
         match self.copy_large(key, id, 0..len) {
             // The record is locked and released all the time. A snapshot's versions stay what they
-            // are, whoever locks.
+            // are, whichever session locks.
             Err(Status::Exhausted) => {
                 self.begin_read_only()?;
                 let value = self.copy_large(key, id, 0..len);
@@ -420,7 +420,7 @@ impl Session {
         unreachable!("the last attempt returns")
     }
 
-    /// What a value takes that needs whole pages. Who never waits is told to come again,
+    /// What a value takes that needs whole pages. A caller that never waits gets an Error and comes again,
     /// before anything was done.
     fn make_room_for(&mut self, bytes: u64) -> Result<(), Status> {
         if bytes < u64::from(abi::BPFDB_PAGE_SIZE) {

@@ -47,7 +47,7 @@ impl Session {
     /// Executes the request at `start` of the buffer, and those that follow it; how many
     /// were executed.
     ///
-    /// Nobody else runs operators of this session, but for a moment the reaper may be inside
+    /// No other thread runs operators of this session, but for a moment the reaper may be inside
     /// it, to end an idle transaction or what a COMMIT had to leave. Nothing is executed
     /// meanwhile, so the request is tried again. One that never gets in is
     /// [`Status::SessionBusy`], and the last: what follows may

@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The same, but the transaction stays open after [`Status::LogFull`] and
-    /// [`Status::LogClosed`], and nobody waits.
+    /// [`Status::LogClosed`], and no caller waits.
     pub fn try_commit(&mut self) -> Result<(), Status> {
         let waited = self.deferred.is_open();
         let known = self.deferred.close();

@@ -123,7 +123,7 @@ fn nothing_counts_before_its_end_is_durable() {
     });
 }
 
-/// Who stops does not wait for a log that goes on, or has ended.
+/// A stop does not wait for a log that goes on, or has ended.
 #[test]
 fn what_waits_is_given_up() {
     let disk = SimulatedDisk::new(1);

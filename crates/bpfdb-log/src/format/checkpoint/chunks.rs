@@ -36,7 +36,7 @@ pub(super) struct Chunks<F> {
     /// The chunk that was read last, and where in the file it begins.
     current: Arc<AlignedBuffer>,
     begin: u64,
-    /// Those before it. Somebody may have parts of them still.
+    /// Those before it. A reader may have parts of them still.
     before: Vec<Arc<AlignedBuffer>>,
     /// Up to here something cannot be read: no more is tried at once than is asked for.
     careful_up_to: u64,

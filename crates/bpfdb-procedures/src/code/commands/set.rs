@@ -95,7 +95,7 @@ impl Emitter<'_> {
         self.set_value(value);
         match expires {
             Some((time, when)) => self.expires(time, when),
-            // Of what GET found before: nobody has looked for another key since.
+            // Of what GET found before: no operator has looked for another key since.
             None if keeps_time => self.keep_time(),
             None => self.never_expires(),
         }

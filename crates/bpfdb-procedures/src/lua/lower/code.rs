@@ -105,7 +105,7 @@ impl Code {
 
     fn register(&mut self, name: Option<String>, changes: bool) -> Register {
         self.work += 1;
-        // Who needs more than there are gets no program.
+        // A function that needs more than there are gets no program.
         let register = Register(u16::try_from(self.registers.len()).unwrap_or(u16::MAX));
         self.registers.push(Slot { name, changes });
         register

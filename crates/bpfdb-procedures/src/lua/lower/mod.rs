@@ -114,7 +114,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Who gets to the end returns nothing.
+    /// A function that gets to its end returns nothing.
     fn finish(mut self, name: Vec<u8>) -> Result<ir::Function, Vec<Unsupported>> {
         self.code.emit(Operation::Return(Operand::Nil));
         self.problems.sort();

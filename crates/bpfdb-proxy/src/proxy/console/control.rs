@@ -148,7 +148,7 @@ impl Proxy {
         }
     }
 
-    /// Those who wait for something that is so now.
+    /// Those that wait for something that is so now.
     pub(crate) fn look_at_awaited(&mut self) {
         for (id, awaited) in std::mem::take(&mut self.awaited) {
             let is_there = self.is_there(&awaited);

@@ -55,7 +55,7 @@ impl Proxy {
         let administration = &self.settings.administration;
         let is_in = |users: &[String]| users.iter().any(|one| one == user);
         let peer = || getsockopt(&self.clients[id].socket.as_fd(), PeerCredentials).ok();
-        // Of a TCP socket the user is nobody's.
+        // Of a TCP socket the user is no client's.
         if user == CONSOLE
             && peer().is_some_and(|peer| peer.pid() > 0 && peer.uid() == geteuid().as_raw())
         {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants
-//!  1. Whoever writes a page writes the head of its collection. So pages that one snapshot has seen are those of
+//!  1. A writer of a page writes the head of its collection. So pages that one snapshot has seen are those of
 //!     any later one, if the head was not written in between: of that a token of WATCH tells.
 //!  2. A kept head has a version, a number of this process, and the snapshot by which it and all pages of that version
 //!     are as they are kept. A head that was found to be written since gets another version: pages of the one

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants
-//!  1. The engine's value counts; what is here is a copy of what was committed. Whoever uses it
+//!  1. The engine's value counts; what is here is a copy of what was committed. A user of it
 //!     has compared the token of the key in the transaction that uses it, so nothing here can be
 //!     of what was rolled back, or miss what was committed: not after COMMIT in the kernel
 //!     either, or when another process has restored a copy.

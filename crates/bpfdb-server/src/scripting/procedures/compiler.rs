@@ -52,10 +52,10 @@ pub(super) enum Done {
     Grace(u64),
 }
 
-/// Libraries whose programs nobody wants any more, of those that are ordered.
+/// Libraries whose programs are not wanted any more, of those that are ordered.
 type Forgotten = Arc<Mutex<HashSet<Sha1>>>;
 
-/// Its threads end when this is dropped, after what they are at. Who waits for calls to end does
+/// Its threads end when this is dropped, after what they are at. A thread that waits for calls to end does
 /// not wait for what is being compiled.
 #[derive(Debug)]
 pub(super) struct Compiler {

@@ -169,7 +169,7 @@ impl Procedures {
         self.ask_for(&libraries);
         self.functions = match self.publish_if_committed(&mut session, functions, &libraries) {
             Ok(true) => self.published(functions),
-            // Somebody is changing them, or has.
+            // They are being changed, or were.
             Ok(false) => later,
             Err(_) => {
                 self.take_functions_back();

@@ -21,7 +21,7 @@
 //! Invariants
 //!  1. *A call never runs a function that is not the committed one.* Functions are published
 //!     in a transaction that has a shared lock on the libraries and has compared their token,
-//!     and only this thread publishes. Whoever changes the libraries withdraws all functions
+//!     and only this thread publishes. A thread that changes the libraries withdraws all functions
 //!     first, and waits until every call that has begun is over; it takes the exclusive lock in
 //!     the same step as it finds that out. So nothing is published in between. Only another
 //!     process that writes the libraries (`bpfdb restore`) cannot do so: what it has replaced is
@@ -91,7 +91,7 @@ pub(crate) struct Procedures {
     withdrawn: u64,
     /// Looks at the functions since one that found what they are.
     vain_looks: u32,
-    /// Somebody has changed the functions since the server began.
+    /// The functions were changed since the server began.
     were_changed: bool,
     /// Some library was compiled since the last look at what is not there any more.
     some_may_be_gone: bool,
