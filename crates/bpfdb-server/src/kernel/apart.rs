@@ -81,10 +81,15 @@ impl ProgramLoader {
     /// Has the program loaded on a thread of its own, at the first call, and does not wait. If it cannot
     /// be loaded, this is logged, and the daemon goes on to answer its commands.
     pub fn ask(&self) {
-        if self.shared.asked.swap(true, Ordering::Relaxed) {
+        if self.is_asked() {
             return;
         }
         let mut state = self.state();
+        // Under the lock: a caller that sees it and waits must find the thread.
+        self.shared.asked.store(true, Ordering::Relaxed);
+        if !matches!(*state, State::Open(_)) {
+            return;
+        }
         if let State::Open(apart) = std::mem::replace(&mut *state, State::Over) {
             let thread = thread::Builder::new().name("bpfdb-apart".into());
             match thread.spawn(move || apart.load_or_tell()) {
