@@ -42,8 +42,10 @@ impl Engine {
     /// For checkpoints of this engine. Nothing is done before [`CheckpointPass::begin`].
     ///
     /// # Errors
-    /// There is no session, or no buffer.
+    /// There is no session, or no buffer; or the kernel refuses to load the program.
     pub fn checkpoint_pass(&self) -> Result<CheckpointPass> {
+        // Now: the thread that makes checkpoints has a low rank, and others would wait for it.
+        self.inner.driver.prepare(abi::BPFDB_DRIVER_CHECKPOINT)?;
         let at = abi::bpfdb_checkpoint {
             cursor: abi::BPFDB_CHECKPOINT_END,
             ..abi::bpfdb_checkpoint::default()

@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::program::{self, Program};
 
 /// How long a load that has failed is not tried again: callers come often, and the verifier takes its
-/// time.
+/// time. Twice as long after each failure, up to the longest.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 type Open = dyn Fn() -> Result<OpenObject> + Send + Sync;
 
@@ -22,8 +23,15 @@ pub struct LaterProgram {
     /// The object with its maps, before it is loaded.
     open: Box<Open>,
     loaded: OnceLock<Program>,
-    /// When the last attempt failed, and why. Locked by the one who loads.
-    failed: Mutex<Option<(Instant, String)>>,
+    /// The last attempt, if it failed. Locked by the caller that loads.
+    failed: Mutex<Option<Failed>>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    when: Instant,
+    why: String,
+    pause: Duration,
 }
 
 impl fmt::Debug for LaterProgram {
@@ -57,8 +65,8 @@ impl LaterProgram {
     /// The program, which is loaded if it is not yet. That takes the verifier some hundred milliseconds.
     ///
     /// # Errors
-    /// It cannot be loaded. The next attempt is made a second later, by whoever calls this then; until
-    /// then the error is the same.
+    /// It cannot be loaded. The next attempt is made by a caller that comes a second later, or more after
+    /// several; until then the error is the same.
     pub fn get(&self) -> Result<&Program> {
         if let Some(program) = self.loaded.get() {
             return Ok(program);
@@ -68,16 +76,21 @@ impl LaterProgram {
         if let Some(program) = self.loaded.get() {
             return Ok(program);
         }
-        if let Some((when, why)) = failed.as_ref()
-            && when.elapsed() < PAUSE
+        if let Some(last) = failed.as_ref()
+            && last.when.elapsed() < last.pause
         {
-            return Err(Error::Invalid(why.clone()));
+            return Err(Error::Invalid(last.why.clone()));
         }
         match self.load() {
             Ok(program) => Ok(self.loaded.get_or_init(|| program)),
             Err(error) => {
                 tracing::error!(%error, program = self.name, "cannot load a program");
-                *failed = Some((Instant::now(), error.to_string()));
+                let pause = failed.as_ref().map_or(PAUSE, |last| 2 * last.pause);
+                *failed = Some(Failed {
+                    when: Instant::now(),
+                    why: error.to_string(),
+                    pause: pause.min(LONGEST_PAUSE),
+                });
                 Err(error)
             }
         }
@@ -144,8 +157,8 @@ mod tests {
         }
         assert_eq!(opened.load(Ordering::Relaxed), 1);
         let long_ago = Instant::now().checked_sub(PAUSE).expect("a time");
-        if let Some((when, _)) = later.failed.lock().expect("nobody has failed").as_mut() {
-            *when = long_ago;
+        if let Some(last) = later.failed.lock().expect("no panic").as_mut() {
+            last.when = long_ago;
         }
         assert_eq!(later.get().expect("loaded").name(), "bpfdb_create");
         assert_eq!(opened.load(Ordering::Relaxed), 2);

@@ -37,6 +37,7 @@ mod admit;
 mod cancel;
 mod console;
 mod copies;
+mod effects;
 mod ending;
 mod extended;
 mod figures;

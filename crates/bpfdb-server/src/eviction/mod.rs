@@ -116,6 +116,10 @@ pub(crate) struct Evictor {
 impl Evictor {
     /// `bell` is rung when keys have gone of which [`Evictor::take_gone`] says something.
     pub(crate) fn start(engine: &Engine, rules: Rules, bell: &Bell) -> Result<Self> {
+        if rules.evicts() && engine.stats()?.records > 0 {
+            // It may be full already.
+            engine.prepare_eviction()?;
+        }
         let shared = Arc::new(Shared::new(bell));
         let worker = Worker::new(engine, &shared);
         let thread = thread::Builder::new()

@@ -57,6 +57,8 @@ const PAGES_BESIDE: u64 = 2;
 const SPARE_SHARE: u64 = 16;
 const SPARE_PAGES: u64 = 64;
 const SPARE_SHARE_MOST: u64 = 8;
+/// For so long nothing is tried without the kernel's programs.
+const UNPREPARED: Duration = Duration::from_secs(1);
 /// Pages that are made free at once: at least, of so many one at most, and at most. It goes up while writes
 /// come again soon after: to make one takes a look at all records.
 const MADE_LEAST: u64 = 4;
@@ -146,13 +148,18 @@ impl Worker {
             self.session = None;
             return Ok(OFF);
         }
-        // Before memory is full: while a snapshot runs, what goes needs some itself.
-        self.engine.prepare_eviction()?;
         let begun = Instant::now();
         if begun < self.rests_until {
             return Ok(self.rests_until - begun);
         }
         let asked = self.shared.asked.load(Ordering::Acquire);
+        // Before memory is full: while a snapshot runs, what goes needs some itself.
+        if let Err(error) = self.engine.prepare_eviction() {
+            // Writes hear that there is no memory, as without a policy.
+            self.rests_until = begun + UNPREPARED;
+            self.give_up(asked)?;
+            return Err(error.into());
+        }
         // Writes of programs that embed the engine, or are attached, ask for memory only.
         let is_asked = self.engine.take_shortage() || asked != self.answered;
         let memory = self.engine.memory_missing(SHARE);

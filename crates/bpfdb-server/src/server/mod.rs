@@ -241,7 +241,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.instance.loader.end();
+        // Clients do not wait for what is being loaded.
         self.close_all();
+        self.instance.loader.end();
     }
 }

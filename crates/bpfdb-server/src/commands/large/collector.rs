@@ -130,7 +130,10 @@ impl Collector {
             self.go_on_with(identity)?;
             return Ok(true);
         }
-        self.search()?;
+        let searched = self.search();
+        if let Err(failure) = &searched {
+            tracing::debug!(?failure, "cannot look for large collections of before");
+        }
         for _ in 0..known::len().min(LOOKS) {
             let Some(identity) = known::after(self.last) else {
                 break;
@@ -141,7 +144,7 @@ impl Collector {
                 return self.go_on_with(identity);
             }
         }
-        Ok(self.search.is_some() || self.hurried > 0)
+        Ok((self.search.is_some() && searched.is_ok()) || self.hurried > 0)
     }
 
     /// Those that were there before this process.
