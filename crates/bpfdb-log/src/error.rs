@@ -172,6 +172,11 @@ pub(crate) struct StepError {
     pub(crate) heals: bool,
 }
 
+/// Of anything but a flush: whether an error is harmless, and the same may succeed later.
+pub(crate) fn heals(error: &io::Error) -> bool {
+    is_full(error) || lacks_descriptors(error)
+}
+
 /// Of anything but a flush: lack of space heals, and so does lack of descriptors.
 pub(crate) fn step(
     action: &'static str,
@@ -181,7 +186,7 @@ pub(crate) fn step(
     move |source| StepError {
         action,
         file,
-        heals: is_full(&source) || lacks_descriptors(&source),
+        heals: heals(&source),
         source,
     }
 }

@@ -10,10 +10,12 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl, fdatasync, statvfs};
+use rustix::fs::{
+    AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_setfl, fdatasync, statvfs, statx,
+};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -21,6 +23,7 @@ use crate::disk::folders::{Folders, is_at};
 use crate::disk::owner::Owner;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
+use crate::format::layout::BLOCK;
 
 /// A data directory. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -97,6 +100,9 @@ pub struct DirectoryFile {
     direct: AtomicBool,
     /// Whether a write can be durable at once.
     durable_writes: AtomicBool,
+    /// Whether the file system says that it takes requests of whole blocks past the page cache. Some
+    /// take the flag at open, and use the page cache nevertheless.
+    takes_direct: OnceLock<bool>,
 }
 
 impl DirectoryFile {
@@ -105,6 +111,7 @@ impl DirectoryFile {
             file,
             direct: AtomicBool::new(direct),
             durable_writes: AtomicBool::new(true),
+            takes_direct: OnceLock::new(),
         }
     }
 
@@ -126,6 +133,18 @@ impl DirectoryFile {
             result => Ok(result?),
         }
     }
+}
+
+/// Whether a file system promises that requests of whole blocks bypass the page cache. Linux before 6.1,
+/// and file systems that do not know the question, promise nothing.
+fn takes_direct(file: &File) -> bool {
+    let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
+        return false;
+    };
+    let known = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    let alignments = [found.stx_dio_mem_align, found.stx_dio_offset_align];
+    let fits = |alignment| (1..=BLOCK as u32).contains(&alignment);
+    known && alignments.into_iter().all(fits)
 }
 
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<DirectoryFile> {
@@ -252,6 +271,12 @@ impl DiskFile for DirectoryFile {
         self.flush().map(|()| written)
     }
 
+    fn is_direct(&self) -> bool {
+        self.direct.load(Relaxed)
+            && self.durable_writes.load(Relaxed)
+            && *self.takes_direct.get_or_init(|| takes_direct(&self.file))
+    }
+
     fn flush(&self) -> io::Result<()> {
         loop {
             match fdatasync(&self.file) {
@@ -279,9 +304,10 @@ impl DiskFile for DirectoryFile {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{MemfdFlags, memfd_create};
+
     use super::*;
     use crate::disk::buffer::AlignedBuffer;
-    use crate::format::layout::BLOCK;
 
     /// The file stays open: its bytes can be written and flushed, and they are not found again.
     #[test]
@@ -320,6 +346,37 @@ mod tests {
         let file = disk.create("log/file").expect("made");
         fs::rename(&before, &after).expect("moved");
         disk.check_name("log/file", &file).expect("it is there");
+    }
+
+    /// An error of writing back would be reported to one of several writes.
+    #[test]
+    fn a_file_is_direct_until_it_falls_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = Directory::own(&folder.path().join("data")).expect("made");
+        let open = |name: &str| {
+            let mut file = disk.create(name).expect("made");
+            // Whatever this file system is.
+            *file.direct.get_mut() = true;
+            file.takes_direct = OnceLock::from(true);
+            assert!(file.is_direct());
+            file
+        };
+        let file = open("log/refused");
+        let mut requests = [Ok(0), Err(Errno::INVAL)].into_iter();
+        let mut request = || requests.next_back().expect("two requests");
+        file.directly_or_not(&mut request).expect("made again");
+        assert!(!file.is_direct(), "it goes through the page cache");
+        let mut file = open("log/flushed");
+        *file.durable_writes.get_mut() = false;
+        assert!(!file.is_direct(), "it is flushed");
+        let mut file = open("log/unknown");
+        file.takes_direct = OnceLock::from(false);
+        assert!(!file.is_direct(), "the file system promises nothing");
+        let read = disk.open("log/refused").expect("opened").expect("there");
+        assert!(!read.is_direct(), "it was not opened so");
+        // A file in memory has nothing but its page cache.
+        let memory = memfd_create("file", MemfdFlags::CLOEXEC).expect("made");
+        assert!(!takes_direct(&memory.into()));
     }
 
     /// What a file system without O_DIRECT does, and one without writes that are durable at once: the

@@ -91,6 +91,13 @@ pub trait DiskFile {
         self.flush().map(|()| written)
     }
 
+    /// Whether each durable write goes to the disk by itself, and has the errors of no other. The page
+    /// cache reports an error of writing back once for an open file: of several durable writes any may
+    /// get it. Where this is not known, it is so. What was direct may cease to be, but not the other way.
+    fn is_direct(&self) -> bool {
+        false
+    }
+
     /// Makes durable all that was written.
     fn flush(&self) -> io::Result<()>;
 

@@ -3,7 +3,8 @@
 //! ```text
 //!                       ┌────────────── the first of them has ended well ──► durable
 //! submit ──► under way ─┤
-//!                       └── it has failed: it and all behind it are none ──► Full, or Failed
+//!                       ├── it has found no space: it and all behind it are none ──► Full
+//!                       └── any of them has failed: none of them counts ──► Failed
 //! ```
 //!
 //! Each is one batch, with the checksum of the one before it as its seed, although that one may
@@ -11,14 +12,15 @@
 //! is not valid. What each calls durable are the batches before the first that had not
 //! ended when it was written.
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::sync::Arc;
 
-use crate::disk::Disk;
 use crate::disk::buffer::AlignedBuffer;
-use crate::disk::queue::{QueuedWrite, WriteQueue};
-use crate::error::{Result, step};
+use crate::disk::queue::{CompletedWrite, QueuedWrite, WriteQueue};
+use crate::disk::{Disk, DiskFile};
+use crate::error::{LogError, Result, StepError, heals, step};
 use crate::format::batch;
 use crate::write::writer::{Batch, Durable, LogWriter, Tail, UnderWay};
 
@@ -32,14 +34,16 @@ impl<D: Disk> LogWriter<D> {
 
     /// Begins to write a group, and does not wait for it: the sequence number of its batch, which
     /// counts when [`complete`](Self::complete) says so of it or of a later one. `None`: nothing was
-    /// done, because it takes more than one batch, or one in the next segment, or because there is
-    /// no queue. Then it is to be [appended](Self::append), when no other is under way.
+    /// done, because it takes more than one batch, or one in the next segment, because there is no
+    /// queue, or because the segment is not [direct](DiskFile::is_direct). Then it is to be
+    /// [appended](Self::append), when no other is under way.
     ///
     /// # Errors
     /// [`crate::LogError::Refused`]: not even tried. [`crate::LogError::Failed`]: this log is over.
     pub fn submit(&mut self, group: Batch<'_>) -> Result<Option<u64>> {
         self.usable()?;
-        if self.queue.is_none() || self.control_is_late || !self.has_room(&group) {
+        let takes_several = self.queue.is_some() && self.current.file.is_direct();
+        if !takes_several || self.control_is_late || !self.has_room(&group) {
             return Ok(None);
         }
         let plan = self.plan(&group)?;
@@ -84,25 +88,47 @@ impl<D: Disk> LogWriter<D> {
     /// # Errors
     /// [`crate::LogError::Full`]: no batch is under way any more, and of those that were none is in the
     /// log; the caller appends their records again, alone or with more.
-    /// [`crate::LogError::Failed`]: this log is over.
+    /// [`crate::LogError::Failed`]: this log is over, and what ended beside the failure does not count.
+    /// Writes may still be under way, until this is dropped.
     pub fn complete(&mut self, waits: bool) -> Result<Option<Durable>> {
         self.usable()?;
         self.collect(false);
         loop {
+            if let Some(failure) = self.take_failure() {
+                return Err(self.end_before_under_way(self.cannot_write(failure)));
+            }
+            let must_wait = self.must_wait();
             let Some(first) = self.under_way.front_mut() else {
                 return Ok(None);
             };
-            match first.result.take() {
+            match first.result.take_if(|_| !must_wait) {
                 Some(Ok(())) => return self.count_ended().map(Some),
                 Some(Err(error)) => {
-                    self.forget_under_way();
-                    let name = self.current.name();
-                    return Err(self.stop(step("write", name)(error)));
+                    return Err(self.end_before_under_way(self.cannot_write(error)));
                 }
                 None if waits => self.collect(true),
                 None => return Ok(None),
             }
         }
+    }
+
+    /// Whether the first batch cannot count before all others have ended. A file that was direct when
+    /// they were submitted has gone over to the page cache: the error of one may be reported to another.
+    fn must_wait(&self) -> bool {
+        let mut batches = self.under_way.iter();
+        !self.current.file.is_direct() && batches.any(|batch| batch.result.is_none())
+    }
+
+    /// What came of the first batch whose write has failed for another reason than lack of space.
+    fn take_failure(&mut self) -> Option<io::Error> {
+        self.under_way.iter_mut().find_map(|batch| {
+            let failed = batch.result.take_if(|result| is_failure(result));
+            failed.and_then(io::Result::err)
+        })
+    }
+
+    fn cannot_write(&self, error: io::Error) -> StepError {
+        step("write", self.current.name())(error)
     }
 
     /// Whether batches were submitted that do not count yet.
@@ -125,24 +151,19 @@ impl<D: Disk> LogWriter<D> {
         let mut waits = waits;
         while let Some(ended) = queue.completed(waits) {
             waits = false;
-            let mut batches = self.under_way.iter_mut();
-            if let Some(batch) = batches.find(|batch| batch.sequence == ended.id) {
-                batch.result = Some(ended.result);
-            }
-            self.buffers.push(ended.bytes);
+            note_end(&mut self.under_way, &mut self.buffers, ended);
         }
         // Nothing is under way in the queue, whatever it was given.
-        if waits && let Some(first) = self.under_way.front_mut() {
-            let lost = || Err(io::Error::other("the write was lost"));
-            first.result.get_or_insert_with(lost);
+        let mut batches = self.under_way.iter_mut();
+        if waits && let Some(lost) = batches.find(|batch| batch.result.is_none()) {
+            lost.result = Some(Err(io::Error::other("the write was lost")));
         }
     }
 
     /// The first batch that is under way has ended well, and perhaps some behind it.
     fn count_ended(&mut self) -> Result<Durable> {
-        if let Err(error) = self.check_names() {
-            self.forget_under_way();
-            return Err(error);
+        if let Err(error) = self.find_names() {
+            return Err(self.end_before_under_way(error));
         }
         let mut last = self.under_way.pop_front();
         while let Some(batch) = &last {
@@ -163,17 +184,48 @@ impl<D: Disk> LogWriter<D> {
         Ok(self.durable)
     }
 
-    /// Ends the log before the first batch that is under way. No write may be, when others follow
-    /// in the same places.
-    fn forget_under_way(&mut self) {
-        while let Some(ended) = self.queue.as_mut().and_then(|queue| queue.completed(true)) {
-            self.buffers.push(ended.bytes);
-        }
+    /// Ends the log before the first batch that is under way, because of this error, or of a worse one
+    /// of another batch.
+    fn end_before_under_way(&mut self, error: StepError) -> LogError {
+        // All writes are waited for, because others follow in the same places. After a failure none
+        // follow, and the queue waits when it is dropped.
+        let worse = match error.heals {
+            true => self.wait_for_all(),
+            false => None,
+        };
+        let error = worse.map_or(error, |failure| self.cannot_write(failure));
         if let Some(first) = self.under_way.pop_front() {
             self.tail = first.before;
             self.floor = first.floor_before;
             self.positions = first.positions_before;
         }
         self.under_way.clear();
+        self.stop(error)
     }
+
+    /// No write is under way any more. Returns what came of the first batch whose write has failed for
+    /// another reason than lack of space.
+    fn wait_for_all(&mut self) -> Option<io::Error> {
+        while let Some(ended) = self.queue.as_mut().and_then(|queue| queue.completed(true)) {
+            note_end(&mut self.under_way, &mut self.buffers, ended);
+        }
+        self.take_failure()
+    }
+}
+
+/// A write has ended: what came of it, and its memory for the next one.
+fn note_end(
+    under_way: &mut VecDeque<UnderWay>,
+    buffers: &mut Vec<AlignedBuffer>,
+    ended: CompletedWrite,
+) {
+    let mut batches = under_way.iter_mut();
+    if let Some(batch) = batches.find(|batch| batch.sequence == ended.id) {
+        batch.result = Some(ended.result);
+    }
+    buffers.push(ended.bytes);
+}
+
+fn is_failure(result: &io::Result<()>) -> bool {
+    result.as_ref().is_err_and(|error| !heals(error))
 }

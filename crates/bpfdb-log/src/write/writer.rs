@@ -26,9 +26,14 @@
 //!    names after its flush: a directory that was removed takes writes as before.
 //! 8. Batches that are [submitted](LogWriter::submit) are under way together, and end in any order.
 //!    One counts when it and all before it have ended: what lies behind a hole is none of the
-//!    log's. Anything but such a batch is done when none is under way.
-//! 9. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
-//!    Lack of space is no such failure: what was written so far lies behind the end of the log, and
+//!    log's. They go past the page cache, which may report an error to another write than the one it
+//!    is of. While they are under way no other batch is written, no segment begun, and the log is not
+//!    closed. The beginning of the log may change ([`LogWriter::install_retaining`],
+//!    [`LogWriter::give_up_before`], [`LogWriter::recycle`]), and a spare may be written
+//!    ([`LogWriter::prepare`]): neither touches the segment that batches go to, and the control file
+//!    calls durable only what counts.
+//! 9. After a write or flush that failed it is not known what the disk has. Nothing is tried again,
+//!    and nothing counts that did not before. Lack of space is no such failure: what was written so far lies behind the end of the log, and
 //!    the next attempt writes over it.
 
 use std::collections::VecDeque;
@@ -416,7 +421,7 @@ impl<D: Disk> LogWriter<D> {
             let name = self.current.name();
             flushed.map_err(|error| self.stop(flush_step(name)(error)))?;
         }
-        self.check_names()?;
+        self.find_names().map_err(|error| self.stop(error))?;
         self.has_remains = false;
         self.durable.segment = self.segment();
         self.durable.sequence = tail.sequence;
@@ -425,12 +430,12 @@ impl<D: Disk> LogWriter<D> {
     }
 
     /// The files that the next owner begins with are where it looks for them.
-    pub(crate) fn check_names(&mut self) -> Result<()> {
+    pub(crate) fn find_names(&self) -> Result<(), StepError> {
         let name = self.current.name();
         let current = self.disk.check_name(&name, &self.current.file);
-        current.map_err(|error| self.stop(step("find", name)(error)))?;
+        current.map_err(step("find", name))?;
         let control = self.control.check_name(&self.disk);
-        control.map_err(|error| self.stop(step("find", control::NAME)(error)))
+        control.map_err(step("find", control::NAME))
     }
 
     /// Writes a batch, durably if it is `alone`. Returns where the next one goes.

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -23,6 +23,8 @@ struct Manual(Arc<Mutex<Writes>>);
 struct Writes {
     submitted: Vec<QueuedWrite<SimulatedFile>>,
     ended: VecDeque<CompletedWrite>,
+    /// What comes of those that are waited for. Others end well.
+    outcomes: BTreeMap<u64, Outcome>,
 }
 
 impl Manual {
@@ -34,6 +36,18 @@ impl Manual {
         let result = result.and_then(|()| write.file.write_flushed(write.offset, &write.bytes));
         let bytes = write.bytes;
         writes.ended.push_back(CompletedWrite { id, bytes, result });
+    }
+
+    /// What comes of a write if it is waited for.
+    fn will_end(&self, id: u64, outcome: Outcome) {
+        let mut writes = self.0.lock().expect("no panic");
+        writes.outcomes.insert(id, outcome);
+    }
+
+    /// Writes that were submitted and have not ended.
+    fn submitted(&self) -> Vec<u64> {
+        let writes = self.0.lock().expect("no panic");
+        writes.submitted.iter().map(|write| write.id).collect()
     }
 }
 
@@ -47,10 +61,11 @@ impl WriteQueue<SimulatedFile> for Manual {
         let mut writes = self.0.lock().expect("no panic");
         let ended = writes.ended.pop_front();
         let last = writes.submitted.last().map(|write| write.id);
+        let outcome = last.and_then(|last| writes.outcomes.get(&last).copied());
         drop(writes);
         match (ended, last) {
             (None, Some(last)) if waits => {
-                self.end(last, Ok(()));
+                self.end(last, outcome.unwrap_or(Outcome::Well).result());
                 self.completed(false)
             }
             (ended, _) => ended,
@@ -173,6 +188,35 @@ impl Outcome {
     }
 }
 
+/// What is known of three groups after the end of each: how many count, and how the log has ended.
+#[derive(Default)]
+struct Expected {
+    ended: [bool; 3],
+    counted: usize,
+    end: Option<Outcome>,
+}
+
+impl Expected {
+    fn note_end(&mut self, place: usize, outcomes: [Outcome; 3]) {
+        self.ended[place] = true;
+        // Whatever else has ended well: nothing counts after a failure.
+        if outcomes[place] == Outcome::Failed {
+            self.end = Some(Outcome::Failed);
+            return;
+        }
+        let is_well = |n: &usize| self.ended[*n] && outcomes[*n] == Outcome::Well;
+        self.counted = (0..3).take_while(is_well).count();
+        if self.counted < 3 && self.ended[self.counted] && outcomes[self.counted] == Outcome::Full {
+            // The others are waited for.
+            let is_worse = outcomes.contains(&Outcome::Failed);
+            self.end = Some(match is_worse {
+                true => Outcome::Failed,
+                false => Outcome::Full,
+            });
+        }
+    }
+}
+
 /// Three groups: every order in which they end, all that may come of each, and a loss of power after
 /// each end.
 #[test]
@@ -198,65 +242,117 @@ fn end_in_order(order: [u64; 3], outcomes: [Outcome; 3]) {
     let what = || format!("{order:?} {outcomes:?}");
     let disk = SimulatedDisk::new(7);
     let (mut writer, queue) = under_way(&disk, 3);
-    let (mut ended, mut error) = ([false; 3], None);
+    for (id, outcome) in (1..).zip(outcomes) {
+        queue.will_end(id, outcome);
+    }
+    let mut expected = Expected::default();
     for id in order {
         let place = id as usize - 1;
         queue.end(id, outcomes[place].result());
-        ended[place] = true;
-        let is_well = |n: usize| ended[n] && outcomes[n] == Outcome::Well;
-        let durable = (0..3).take_while(|n| is_well(*n)).count() as u64;
-        while error.is_none() {
+        expected.note_end(place, outcomes);
+        let error = loop {
             match writer.complete(false) {
                 Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(found) => error = Some(found),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
             }
-        }
+        };
+        let durable = expected.counted as u64;
         assert_eq!(writer.durable().epoch, durable, "{}", what());
         let survivor = disk.fork().lose_power();
         let (_, end) = recover(&survivor, 0).unwrap();
         assert_eq!(end.epoch, durable, "{}", what());
         assert_recovers(&survivor, 1..=durable);
-        if error.is_some() {
-            // The others were waited for.
-            assert!(!writer.is_under_way(), "{}", what());
-            break;
+        match (expected.end, &error) {
+            (None, None) => continue,
+            (Some(Outcome::Full), Some(LogError::Full { .. })) => {
+                assert_eq!(queue.submitted(), [], "{}: all are waited for", what());
+            }
+            (Some(Outcome::Failed), Some(LogError::Failed(_))) => {}
+            _ => panic!("{}: {error:?}", what()),
         }
+        assert!(!writer.is_under_way(), "{}", what());
+        return;
     }
-    let first = outcomes.into_iter().find(|one| *one != Outcome::Well);
-    match (first, error) {
-        (None, None) => {}
-        (Some(Outcome::Full), Some(LogError::Full { .. }))
-        | (Some(Outcome::Failed), Some(LogError::Failed(_))) => {}
-        (_, error) => panic!("{}: {error:?}", what()),
-    }
+    assert_eq!(outcomes, [Outcome::Well; 3]);
 }
 
+/// Those before it, too, unless they were counted before it was known.
 #[test]
-fn a_failure_is_the_end_of_all_that_follow() {
+fn a_failure_is_the_end_of_all_that_were_under_way() {
     let disk = SimulatedDisk::new(3);
-    let (mut writer, queue) = under_way(&disk, 3);
-    queue.end(3, Ok(()));
-    queue.end(2, Err(io::Error::other("broken")));
-    assert_eq!(
-        writer.complete(false).unwrap(),
-        None,
-        "the first may do well"
-    );
+    let (mut writer, queue) = under_way(&disk, 5);
     queue.end(1, Ok(()));
     assert_eq!(writer.complete(false).unwrap().unwrap().epoch, 1);
-    let error = writer.complete(false).unwrap_err();
+    queue.end(2, Ok(()));
+    queue.end(5, Ok(()));
+    queue.end(4, Err(io::Error::other("broken")));
+    let error = writer.complete(true).unwrap_err();
     assert!(error.to_string().contains("broken"), "{error}");
+    assert_eq!((writer.durable().epoch, writer.is_under_way()), (1, false));
+    // It may take long, and nothing depends on it any more.
+    assert_eq!(queue.submitted(), [3], "it is not waited for");
+    queue.end(3, Ok(()));
     for again in [
-        submit(&mut writer, 4).unwrap_err(),
+        submit(&mut writer, 6).unwrap_err(),
         writer.complete(true).unwrap_err(),
-        writer.append(group(&record(4), 4)).unwrap_err(),
+        writer.append(group(&record(6), 6)).unwrap_err(),
     ] {
         assert_eq!(again.to_string(), error.to_string());
     }
-    assert_eq!((writer.durable().epoch, writer.is_under_way()), (1, false));
+    assert_eq!(writer.durable().epoch, 1);
     drop(writer);
-    assert_recovers(&disk.lose_power(), [1]);
+    assert_recovers(&disk.lose_power(), 1..=3);
+}
+
+/// What is found while the others are waited for counts more than that there is no space.
+#[test]
+fn lack_of_space_does_not_hide_a_failure() {
+    for is_late in [false, true] {
+        let disk = SimulatedDisk::new(9);
+        let (mut writer, queue) = under_way(&disk, 3);
+        queue.will_end(3, Outcome::Failed);
+        queue.end(1, Outcome::Full.result());
+        if !is_late {
+            queue.end(3, Outcome::Failed.result());
+        }
+        let error = writer.complete(false).unwrap_err();
+        assert!(matches!(error, LogError::Failed(_)), "{error}");
+        assert!(error.to_string().contains("broken"), "{error}");
+        let again = writer.append(group(&record(4), 4)).unwrap_err();
+        assert_eq!(again.to_string(), error.to_string());
+    }
+}
+
+/// The page cache reports an error to one of the writes of an open file, whichever it is of.
+#[test]
+fn a_file_that_is_not_direct_has_no_groups_beside_each_other() {
+    let disk = SimulatedDisk::new(10);
+    disk.set_direct(false);
+    let (mut writer, queue) = under_way(&disk, 0);
+    assert_eq!(submit(&mut writer, 1).unwrap(), None);
+    writer.append(group(&record(1), 1)).unwrap();
+    // It ceases to be while some are under way: none counts before it is known what came of all.
+    disk.set_direct(true);
+    for epoch in 2..=4 {
+        assert_eq!(submit(&mut writer, epoch).unwrap(), Some(epoch));
+    }
+    disk.set_direct(false);
+    assert_eq!(submit(&mut writer, 5).unwrap(), None);
+    queue.end(2, Ok(()));
+    queue.end(4, Ok(()));
+    assert_eq!(writer.complete(false).unwrap(), None, "one is under way");
+    assert_eq!(writer.complete(true).unwrap().unwrap().epoch, 4);
+    disk.set_direct(true);
+    for epoch in 5..=6 {
+        assert_eq!(submit(&mut writer, epoch).unwrap(), Some(epoch));
+    }
+    disk.set_direct(false);
+    queue.end(5, Ok(()));
+    queue.will_end(6, Outcome::Failed);
+    let error = writer.complete(true).unwrap_err();
+    assert!(matches!(error, LogError::Failed(_)), "{error}");
+    assert_eq!(writer.durable().epoch, 4, "the fifth may be the one");
 }
 
 /// Whatever of them was written: the same commits are written again in their places.
@@ -272,7 +368,7 @@ fn groups_that_found_no_space_are_written_again() {
         // The last one is waited for.
         let full = writer.complete(false).unwrap_err();
         assert!(full.is_lack_of_space(), "{full}");
-        assert!(!writer.is_under_way() && queue.0.lock().unwrap().submitted.is_empty());
+        assert!(!writer.is_under_way() && queue.submitted().is_empty());
         assert_eq!((writer.durable().epoch, writer.submitted_epoch()), (1, 1));
         assert_recovers(&disk.fork().lose_power(), [1]);
         let groups = match together {
@@ -391,6 +487,9 @@ fn comes_back_from_a_real_disk() {
     .unwrap();
     let mut writer = writer.with_queue(Box::new(ThreadQueue::new(4)));
     const EPOCHS: u64 = 500;
+    // Those of a segment are as this one.
+    let is_direct = disk.create("log/other").unwrap().is_direct();
+    disk.remove("log/other").unwrap();
     let mut together = 0;
     for epoch in 1..=EPOCHS {
         if submit(&mut writer, epoch).unwrap().is_none() {
@@ -402,7 +501,7 @@ fn comes_back_from_a_real_disk() {
         together += u64::from(durable.is_some_and(|durable| durable.epoch > before + 1));
     }
     while writer.complete(true).unwrap().is_some() {}
-    assert!(together > 0, "several are under way");
+    assert_eq!(together > 0, is_direct, "several are under way, or none");
     assert_eq!(writer.durable().epoch, EPOCHS);
     writer.close().unwrap();
     assert_recovers(&disk, 1..=EPOCHS);

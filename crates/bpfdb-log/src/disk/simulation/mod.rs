@@ -93,6 +93,8 @@ struct State {
     until_stop: Option<u64>,
     /// Bytes.
     capacity: usize,
+    /// Whether files say that they are direct.
+    direct: bool,
 }
 
 impl State {
@@ -140,6 +142,7 @@ impl SimulatedDisk {
             faults: Vec::new(),
             until_stop: None,
             capacity: usize::MAX,
+            direct: true,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -196,6 +199,12 @@ impl SimulatedDisk {
     /// The disk has space for so many bytes.
     pub fn set_capacity(&self, bytes: usize) {
         self.lock().capacity = bytes;
+    }
+
+    /// Whether files are direct ([`DiskFile::is_direct`]), those that are open included. Until this is
+    /// called they are.
+    pub fn set_direct(&self, direct: bool) {
+        self.lock().direct = direct;
     }
 
     /// A slow disk: writes and flushes wait, until this is called again with `false`.
@@ -531,6 +540,10 @@ impl DiskFile for SimulatedFile {
         let written = self.write(offset, bytes)?;
         let offset = offset as usize;
         self.flush_range(offset..offset + written).map(|()| written)
+    }
+
+    fn is_direct(&self) -> bool {
+        self.disk.lock().direct
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -128,6 +128,10 @@ impl<F: DiskFile> DiskFile for BoundedFile<F> {
         self.file.write_durably(offset, bytes)
     }
 
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
     fn flush(&self) -> io::Result<()> {
         self.file.flush()
     }
