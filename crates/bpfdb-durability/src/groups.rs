@@ -133,7 +133,7 @@ impl Groups {
     /// callers that wait for it: all of them that may be expected, if it `has_all`. `None`: not
     /// before one of these groups has ended.
     pub(crate) fn next_in(&self, has_all: bool, now: Instant) -> Option<Duration> {
-        if !self.overlap() || self.under_way.len() >= self.most {
+        if !self.overlap() || self.submitted() >= self.most {
             return None;
         }
         match has_all {
@@ -143,6 +143,12 @@ impl Groups {
                 Some(self.distance().saturating_sub(since))
             }
         }
+    }
+
+    /// How many groups have a batch of their own under way.
+    fn submitted(&self) -> usize {
+        let groups = self.under_way.iter();
+        groups.filter(|group| group.submitted.is_some()).count()
     }
 
     /// Between the beginnings of two groups.
@@ -180,8 +186,20 @@ mod tests {
                 run: 1,
             },
             sequence,
-            submitted: None,
+            submitted: Some(Submitted {
+                at,
+                overlaps: false,
+            }),
             is_idle: false,
+        }
+    }
+
+    /// It is durable with the one before it.
+    fn idle(sequence: u64, at: Instant) -> Group {
+        Group {
+            submitted: None,
+            is_idle: true,
+            ..group(sequence, at)
         }
     }
 
@@ -210,6 +228,7 @@ mod tests {
         for sequence in 1..=3 {
             groups.push(group(sequence, begun));
         }
+        groups.push(idle(3, begun));
         assert_eq!(groups.next_in(false, begun), Some(distance));
         assert_eq!(
             groups.next_in(false, begun + distance),

@@ -236,7 +236,12 @@ impl Writer {
         let taken = self.take_group(writer, begun);
         let group = taken.inspect_err(|_| self.shared.forget_group(begun))?;
         self.groups.push(group);
-        self.end_groups(writer, false)
+        self.end_groups(writer, false)?;
+        // Its epoch counts although it may have no batch of its own.
+        if let Some(last) = self.groups.last() {
+            self.shared.waiters.note_under_way(last.epoch);
+        }
+        Ok(())
     }
 
     /// Takes a group out of the rings. It is durable when this returns, or under way.
@@ -301,7 +306,6 @@ impl Writer {
                 overlaps: !self.groups.is_empty(),
             };
             if let Some(sequence) = writer.submit(batch(&self.feed, epoch))? {
-                self.shared.waiters.note_under_way(epoch);
                 return Ok((sequence, Some(submitted)));
             }
         }
@@ -320,16 +324,24 @@ impl Writer {
 
     /// Ends the groups that are durable. If it `waits`, for one at least, if there is one.
     fn end_groups<D: Disk>(&mut self, writer: &mut LogWriter<D>, waits: bool) -> Result<()> {
-        if let Err(error) = writer.complete(waits) {
-            if matches!(error, LogError::Full { .. }) {
-                self.take_back();
+        let mut waits = waits;
+        loop {
+            let ended = writer.complete(waits);
+            if let Err(error) = ended {
+                if matches!(error, LogError::Full { .. }) {
+                    self.take_back();
+                }
+                return Err(error.into());
             }
-            return Err(error.into());
+            while let Some(group) = self.groups.pop_durable(writer.durable().sequence) {
+                self.end_group(writer, group)?;
+            }
+            // Behind what is durable may be what has found no space.
+            if ended.is_ok_and(|durable| durable.is_none()) {
+                return Ok(());
+            }
+            waits = false;
         }
-        while let Some(group) = self.groups.pop_durable(writer.durable().sequence) {
-            self.end_group(writer, group)?;
-        }
-        Ok(())
     }
 
     /// There was no space for the groups that were under way: they are written again.
