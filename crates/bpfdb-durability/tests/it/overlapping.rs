@@ -151,6 +151,13 @@ fn promises(seeds: std::ops::Range<u64>) {
                 let (engine, durability) = (&engine, &durability);
                 scope.spawn(move || count(engine, durability, client as u8, promised));
             }
+            // However quick the machine is: at least once two groups are under way together.
+            disk.hold(true);
+            wait_until("a group is written", || disk.waiting() > 0);
+            set(&mut engine.session().expect("session"), b"beside", b"1");
+            durability.want(engine.now(), 1);
+            wait_until("another one is, too", || disk.waiting() > 1);
+            disk.hold(false);
             wait_until("they count", || promised[0].load(Ordering::SeqCst) >= most);
             disk.lose_power()
         });
