@@ -233,9 +233,8 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	else if (copy) {
 		/* First: behind a record that is not submitted yet the process does not see it. */
 		STORE(client->copies, client->copies + 1);
-		bpf_ringbuf_submit(copy, LOAD(pool_at(client->pool)->copies_unwoken) ?
-						 BPF_RB_NO_WAKEUP :
-						 0);
+		bpf_ringbuf_submit(
+			copy, LOAD(pool_at(client->pool)->copies_unwoken) ? BPF_RB_NO_WAKEUP : 0);
 	}
 	if (route == ROUTE_SLOW)
 		goto slow;
