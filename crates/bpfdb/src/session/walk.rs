@@ -54,16 +54,16 @@ impl Session {
 
     fn walk<T: Step>(&mut self, request: T) -> Result<T, Status> {
         const { assert!(size_of::<T>() <= super::ROOM) };
-        let engine = self.engine.clone();
-        let driver = &engine.inner.driver;
         // Before a transaction that is deferred begins: it would keep its locks while the program is loaded.
-        driver.prepare(T::CALL).map_err(|_| Status::BadRequest)?;
+        let prepared = self.engine.inner.driver.prepare(T::CALL);
+        prepared.map_err(|_| Status::BadRequest)?;
         self.flush()?;
         let start = self.buffer.0.cast::<T>();
         // SAFETY: the buffer is longer; nothing else writes to it now.
         unsafe { start.write_unaligned(request) };
         fence(Ordering::SeqCst);
         let arguments = [u64::from(self.index), u64::from(self.io)];
+        let driver = &self.engine.inner.driver;
         let code = driver
             .run(T::CALL, &arguments)
             .map_err(|_| Status::BadRequest)?;
