@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
  * The template of compiled procedures that programs of any type enter by a tail call
- * (include/bpfdb/procedure.bpf.h). It is never attached: body() is replaced, and the result is
+ * (bpf/api/bpfdb/procedure.bpf.h). It is never attached: body() is replaced, and the result is
  * loaded with the type of the program that calls it. So it knows nothing of its context.
  */
 #include <bpfdb/bpfdb.bpf.h>

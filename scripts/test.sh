@@ -1,7 +1,7 @@
 #!/bin/sh
 # `make test`: builds the tests, runs all of their programs, two at a time, some suites once more in
 # other settings, and the examples in the documentation of the libraries. It prints what a program
-# says when the program has ended, and how long it took.
+# says when the program has ended, and how long it took: itself, and what it started and waited for.
 #
 #   scripts/test.sh              all tests
 #   scripts/test.sh FILTER ...   those whose names have one of these in them (arguments of libtest)
@@ -60,8 +60,11 @@ one() {
 	esac
 	[ -z "$lacks" ] || { echo "test: $name $lacks" >>"$output"; failed=yes; }
 	[ -z "$failed" ] || echo "$name" >>"$results/failed"
-	flock "$results/lock" sh -c 'printf "     Running %s (%s s)\n" "$1" "$2"; cat "$3"' - \
-		"$name" $(($(date +%s) - begun)) "$output"
+	# Not in a subshell, which has no children: the second line is theirs, as "1m2.3s 0m4.5s".
+	times >"$output.times"
+	processor=$(sed -n '2{s/[ms]/ /g;p;}' "$output.times" | awk '{ print int($1 * 60 + $2 + $3 * 60 + $4) }')
+	flock "$results/lock" sh -c 'printf "     Running %s (%s s, %s s of processor time)\n" "$1" "$2" "$3"; cat "$4"' - \
+		"$name" $(($(date +%s) - begun)) "$processor" "$output"
 }
 
 # What a suite has to be run with besides, and which: a line each.

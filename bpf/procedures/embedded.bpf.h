@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Calls by programs that run the engine themselves (include/bpfdb/procedure.bpf.h): how the
+ * Calls by programs that run the engine themselves (bpf/api/bpfdb/procedure.bpf.h): how the
  * caller and the program that it enters agree on a frame.
  *
  * A procedure is entered by a tail call, which hands over nothing but the context of the

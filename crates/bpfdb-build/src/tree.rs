@@ -69,7 +69,7 @@ impl Tree {
     pub(crate) fn include_flags(&self) -> Vec<String> {
         let headers = self.headers.display();
         let machine = format!("/usr/include/{}-linux-gnu", self.architecture);
-        let mut flags: Vec<String> = ["-Iinclude", "-Ibpf"].map(String::from).into();
+        let mut flags: Vec<String> = ["-Iinclude", "-Ibpf", "-Ibpf/api"].map(String::from).into();
         flags.push(format!("-I{headers}"));
         if Path::new(&machine).is_dir() {
             flags.push(format!("-I{machine}"));

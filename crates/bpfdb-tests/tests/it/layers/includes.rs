@@ -25,8 +25,11 @@ pub(super) struct Source {
     pub(super) guard: Option<String>,
 }
 
-/// Where `<…>` is looked for, as by the compiler's flags.
+/// The folders of all headers and sources.
 const FOLDERS: [&str; 2] = ["include", "bpf"];
+
+/// Where `<…>` is looked for, as by the compiler's flags.
+const LOOKED_IN: [&str; 3] = ["include", "bpf", "bpf/api"];
 
 /// All `.c` and `.h` below `bpf` and `include`.
 pub(super) fn read(root: &Path) -> BTreeMap<Name, Source> {
@@ -99,7 +102,7 @@ fn find(file: &str, include: &str, all: &BTreeMap<Name, String>) -> Option<Name>
     let beside = include.starts_with('"').then_some(beside);
     beside
         .into_iter()
-        .chain(FOLDERS)
+        .chain(LOOKED_IN)
         .map(|folder| normal(&format!("{folder}/{name}")))
         .find(|path| all.contains_key(path))
 }

@@ -68,9 +68,7 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     // What is about tables.
     ("include/bpfdb/table.h", "table_file"),
     // For programs that embed the engine.
-    ("include/bpfdb/bpfdb.bpf.h", "api"),
-    ("include/bpfdb/continuation.bpf.h", "api"),
-    ("include/bpfdb/procedure.bpf.h", "api"),
+    ("bpf/api/", "api"),
     ("include/bpfdb/", "abi"),
     ("bpf/storage/", "storage"),
     ("bpf/log/", "log"),
@@ -216,7 +214,7 @@ pub(super) const CIRCLES: &[(&str, &str, &str)] = &[
 /// defined before it is included.
 pub(super) const NEEDS: &[(&str, &[&str])] = &[
     (
-        "include/bpfdb/continuation.bpf.h",
+        "bpf/api/bpfdb/continuation.bpf.h",
         &[
             "-DBPFDB_CPS_SECTION=\"tc\"",
             "-DBPFDB_CPS_CONTEXT=struct __sk_buff",

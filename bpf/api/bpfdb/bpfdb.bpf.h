@@ -28,8 +28,8 @@
 #ifndef BPFDB_BPFDB_BPF_H
 #define BPFDB_BPFDB_BPF_H
 
-#include "../../bpf/operators/maintenance.bpf.h"
-#include "../../bpf/operators/scan.bpf.h"
-#include "../../bpf/operators/watch.bpf.h"
+#include "../../operators/maintenance.bpf.h"
+#include "../../operators/scan.bpf.h"
+#include "../../operators/watch.bpf.h"
 
 #endif

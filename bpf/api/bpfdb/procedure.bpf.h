@@ -32,8 +32,8 @@
 #define BPFDB_PROCEDURE_BPF_H
 
 #include "bpfdb.bpf.h"
-#include "../../bpf/procedures/embedded.bpf.h"
-#include "../../bpf/procedures/number.bpf.h"
+#include "../../procedures/embedded.bpf.h"
+#include "../../procedures/number.bpf.h"
 
 /* Tail calls of one call: after the first one only if the function was replaced at that moment,
  * or the task was preempted. */
