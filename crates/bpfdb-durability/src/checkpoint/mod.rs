@@ -17,6 +17,7 @@
 //! | `walk.rs` | one checkpoint: from the engine to a file |
 //! | `thread.rs` | the thread |
 //! | `retention.rs` | what is retained for recovery to an earlier time, and how long |
+//! | `retaining.rs` | what is retained now, and what of it is to go |
 //! | `retain.rs` | how that is kept and given up |
 //!
 //! Invariants, beside those of decision 19:
@@ -31,6 +32,7 @@
 //!    failed at that, stays until a later one counts: a slot may name it.
 
 mod retain;
+mod retaining;
 mod retention;
 mod shared;
 mod status;

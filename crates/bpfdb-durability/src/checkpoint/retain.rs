@@ -17,62 +17,6 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Segments that are recycled between two groups: a group does not wait for more.
 const RECYCLED_AT_ONCE: u64 = 8;
 
-/// The part of what is shared that belongs to this.
-#[derive(Debug)]
-pub(super) struct Retaining {
-    pub(super) retention: Retention,
-    looked: Instant,
-    /// Segments were given up that are not recycled yet.
-    recycles: bool,
-    /// One of them could not be: it is tried again from time to time, and if the disk is full.
-    is_stuck: bool,
-    /// The disk was full when they were given up: they give space back.
-    gives_back: bool,
-    /// Checkpoints that are to be removed.
-    superseded: Vec<u64>,
-    /// A writer lacks room, and waits.
-    wants_room: bool,
-    /// Whether there may be more now.
-    room: Option<bool>,
-}
-
-impl Retaining {
-    pub(super) fn new(retention: Retention) -> Self {
-        Self {
-            retention,
-            looked: Instant::now(),
-            recycles: false,
-            is_stuck: false,
-            gives_back: false,
-            superseded: Vec::new(),
-            wants_room: false,
-            room: None,
-        }
-    }
-
-    /// What was decided is done.
-    fn replace(&mut self, next: Retention) {
-        let kept = next.numbers();
-        let gone = self.retention.numbers();
-        let gone = gone.into_iter().filter(|number| !kept.contains(number));
-        self.superseded.extend(gone.filter(|number| *number != 0));
-        // Others may have changed them meanwhile.
-        let options = std::mem::replace(&mut self.retention, next).options;
-        self.retention.options = options;
-        self.recycles = true;
-    }
-
-    /// What could not be recycled may be now.
-    fn try_again(&mut self) {
-        self.recycles |= self.is_stuck;
-    }
-
-    /// Checkpoints that are not needed any more.
-    pub(super) fn take_superseded(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.superseded)
-    }
-}
-
 impl Shared {
     // ---- For all callers -------------------------------------------------------------
 

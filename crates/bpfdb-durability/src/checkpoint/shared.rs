@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bpfdb_log::checkpoint::WrittenCheckpoint;
 use bpfdb_log::{Disk, LogError, LogId, LogWriter};
 
-use super::retain::Retaining;
+use super::retaining::Retaining;
 use super::retention::Retention;
 use super::status::{
     CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase,

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::raw::c_char;
 
+use super::info::info;
 use super::template::Template;
 use crate::code::{Code, Instruction};
 use crate::error::{Error, Result};
@@ -209,19 +210,4 @@ fn raw(instruction: &Instruction) -> libbpf_sys::bpf_insn {
     raw.set_dst_reg(instruction.dst);
     raw.set_src_reg(instruction.src);
     raw
-}
-
-pub(super) fn info(fd: BorrowedFd<'_>) -> Result<libbpf_sys::bpf_prog_info> {
-    use std::os::fd::AsRawFd;
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut len = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes at most `len` bytes into `info`.
-    let error = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) };
-    if error < 0 {
-        return Err(Error::System {
-            what: "look at the program",
-            error: io::Error::from_raw_os_error(-error),
-        });
-    }
-    Ok(info)
 }

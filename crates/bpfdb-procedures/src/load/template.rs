@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{AsRawLibbpf, Object, OpenProgramMut, Program};
 
-use super::program::info;
+use super::info::info;
 use crate::code::Instruction;
 use crate::error::{Error, Result};
 

@@ -192,10 +192,8 @@ pub(super) const CIRCLES: &[(&str, &str, &str)] = &[
     ("bpfdb-bench", "tcp/load", "tcp/block"),
     ("bpfdb-bench", "tcp/server", "tcp/fill"),
     ("bpfdb-bench", "tcp/server", "tcp/path"),
-    ("bpfdb-durability", "checkpoint/retain", "checkpoint/shared"),
     ("bpfdb-lua", "call", "json"),
     ("bpfdb-lua", "call", "reply"),
-    ("bpfdb-procedures", "load/template", "load/program"),
     ("bpfdb-procedures", "lua/constants", "lua/lower"),
     // The table has all commands; some of them list it.
     ("bpfdb-server", "commands/*", "commands/table"),
