@@ -4,8 +4,8 @@
 #define BPFDB_PG_CLIENT_BPF_H
 
 #include "ends.bpf.h"
-#include "messages.bpf.h"
 #include "pool.bpf.h"
+#include "requests.bpf.h"
 
 /* The verdict is for n bytes of a message. What an earlier run has said would hold for the next
  * messages, so every run says it. */
@@ -38,22 +38,25 @@ static __always_inline bool is_quiet(struct sk_msg_md *m, const struct pg_socket
 	       tcp->copied_seq == tcp->rcv_nxt;
 }
 
-/* A server for a client that is IDLE, whose word says so then: its number plus 1. */
-static __always_inline u32 pool_take(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
+/* What pool_take returns besides a server plus 1, and 0: the one that is free lacks a statement. */
+#define LACKS (BPFDB_PROXY_SERVERS + 1)
+
+/* A server for a client that is IDLE, whose word becomes `next` with that: its number plus 1. */
+static __always_inline u32 pool_take(struct bpfdb_proxy_client *client, u32 slot, u64 w, u64 next)
 {
-	u64 next = w + ((u64)due << BPFDB_PROXY_DUE_SHIFT);
+	bool has_all = true;
 	struct bpfdb_proxy_server *server;
 	u32 s = server_take(client->pool, slot + 1);
 
 	if (!s || s == BPFDB_PROXY_BUSY)
 		return 0;
 	server = server_at(--s);
-	if (likely(server->digest == client->digest) &&
+	if (likely(server->digest == client->digest) && (has_all = has_statements(s, slot)) &&
 	    CAS(&client->word, w, word_with(next, BPFDB_PROXY_LINKED, s)) == w)
 		return s + 1;
 	STORE(server->owner, 0);
 	server_rests(s);
-	return 0;
+	return has_all ? 0 : LACKS;
 }
 
 /* Keeps a request in the kernel. */
@@ -84,10 +87,11 @@ static __always_inline bool client_park(struct sk_msg_md *m, struct bpfdb_proxy_
  * that server. The set first, then the look: a program that frees a server does it the other way
  * round.
  */
-static __always_inline bool client_wait(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
+static __always_inline bool client_wait(struct bpfdb_proxy_client *client, u32 slot, u64 w,
+					u64 next)
 {
 	struct bpfdb_proxy_pool *pool = pool_at(client->pool);
-	u64 waits = word_with(w, BPFDB_PROXY_WAITING, 0) + ((u64)due << BPFDB_PROXY_DUE_SHIFT);
+	u64 waits = word_with(next, BPFDB_PROXY_WAITING, 0);
 
 	if (CAS(&client->word, w, waits) != w)
 		return false;
@@ -101,7 +105,7 @@ static __always_inline bool client_wait(struct bpfdb_proxy_client *client, u32 s
 enum route { ROUTE_SLOW, ROUTE_PARKED, ROUTE_SERVER };
 
 /*
- * What becomes of a message of so many queries. The server is the one of the word that was changed: read
+ * What becomes of a message that so many ReadyForQuery messages answer. The server is the one of the word that was changed: read
  * again, the word may be of a client that was closed meanwhile, and name another's server.
  */
 __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
@@ -110,14 +114,22 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 	u32 i = 0, n = m->size, s;
 
 	while (i++ < TRIES && can_loop) {
-		u64 w = LOAD(client->word), next;
+		u64 w = LOAD(client->word), next = word_asked(w, client, due);
 		struct bpfdb_proxy_server *server = server_at(word_server(w));
 
 		if (w & BPFDB_PROXY_SLOW)
 			return ROUTE_SLOW;
+		if (!next) {
+			COUNT_PG(slow_statement);
+			return ROUTE_SLOW;
+		}
 		switch (word_state(w)) {
 		case BPFDB_PROXY_IDLE:
-			s = pool_take(client, slot, w, due);
+			s = pool_take(client, slot, w, next);
+			if (s == LACKS) {
+				COUNT_PG(slow_statement);
+				return ROUTE_SLOW;
+			}
 			if (s)
 				return ROUTE_SERVER + s - 1;
 			/* What is parked has no copy yet when it goes to a server. */
@@ -127,7 +139,7 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 				COUNT_PG(slow_server);
 				return ROUTE_SLOW;
 			}
-			if (client_wait(client, slot, w, due))
+			if (client_wait(client, slot, w, next))
 				return ROUTE_PARKED;
 			client->parked = 0;
 			continue;
@@ -141,8 +153,12 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 		case BPFDB_PROXY_RESTING: break;
 		default: return ROUTE_SLOW;
 		}
-		next = word_with(w, BPFDB_PROXY_LINKED, word_server(w));
-		if (CAS(&client->word, w, next + ((u64)due << BPFDB_PROXY_DUE_SHIFT)) == w)
+		if (!has_statements(word_server(w), slot)) {
+			COUNT_PG(slow_statement);
+			return ROUTE_SLOW;
+		}
+		next = word_with(next, BPFDB_PROXY_LINKED, word_server(w));
+		if (CAS(&client->word, w, next) == w)
 			return ROUTE_SERVER + word_server(w);
 	}
 	return ROUTE_SLOW;
@@ -205,6 +221,9 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		return SK_PASS;
 	if (w & BPFDB_PROXY_SLOW)
 		return pass(m, &client->end);
+	/* The names of what is parked are in use. */
+	if (word_state(w) == BPFDB_PROXY_WAITING || word_state(w) == BPFDB_PROXY_LINKING)
+		goto slow;
 	if (n > CHUNK || bpf_msg_pull_data(m, 0, n, 0))
 		goto slow;
 	due = requests_due(m, slot, n);
@@ -246,6 +265,8 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		return bpf_msg_pop_data(m, 0, n, 0) ? SK_DROP : SK_PASS;
 	}
 	server = server_at(route - ROUTE_SERVER);
+	if (unlikely(!names_write(m, slot)))
+		return SK_DROP;
 	server->unread += n;
 	request_begins(server, n, now);
 	bpf_msg_apply_bytes(m, 0);

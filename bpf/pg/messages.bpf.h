@@ -66,14 +66,14 @@ __noinline int query_is_special(u32 letters)
 #define LETTERS4(a, b, c, d) ((u32)LETTERS(a, b, c) << 8 | (d))
 
 /*
- * Is a text from `at` to `end` one statement that leaves nothing in its session, as far as its
- * words show? Behind a semicolon there may be blanks only: another may be within a string, and is
- * taken for the end of a statement all the same. INTO may make a table, except where a statement
- * cannot do without the word; the others are parts of `pg_advisory_lock`, `set_config` and
- * `pg_settings`, and the beginning of a name with escapes, which may be any.
- * `letters`: the first three.
+ * Where a text that begins at `at` ends, behind its zero, if it is one statement that leaves nothing
+ * in its session, as far as its words show; else 0. Behind a semicolon there may be blanks only: another
+ * may be within a string, and is taken for the end of a statement all the same. INTO may make a table,
+ * except where a statement cannot do without the word; the others are parts of `pg_advisory_lock`,
+ * `set_config` and `pg_settings`, and the beginning of a name with escapes, which may be any.
+ * `letters`: the first three. `end`: of the message.
  */
-__noinline int text_is_plain(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
+__noinline int plain_text_end(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
 {
 	u32 last = 0, has_into, has_ended = 0;
 
@@ -84,7 +84,9 @@ __noinline int text_is_plain(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
 
 		if (!message_read(m, at++, &letter, 1))
 			return 0;
-		if (letter == ';' || !letter) {
+		if (!letter)
+			return at;
+		if (letter == ';') {
 			has_ended = 1;
 			continue;
 		}
@@ -101,35 +103,7 @@ __noinline int text_is_plain(struct sk_msg_md *m, u32 at, u32 end, u32 letters)
 		    (last == LETTERS4('i', 'n', 't', 'o') && !has_into))
 			return 0;
 	}
-	return 1;
-}
-
-/*
- * How many simple queries of one statement n bytes are; 0: they are something else, or not whole. Counted in memory:
- * a number that the verifier (6.18) knows is another state in each turn of the loop.
- */
-__noinline int requests_due(struct sk_msg_md *m, u32 slot, u32 n)
-{
-	struct bpfdb_proxy_client *client = client_at(slot);
-	u32 at = 0;
-	u8 head[HEADER + WORD];
-
-	client->due = 0;
-	while (at < n && can_loop) {
-		u32 length, letters;
-
-		/* The shortest text that is followed has WORD bytes with its zero. */
-		if (!message_read(m, at, head, sizeof(head)) || head[0] != 'Q')
-			return 0;
-		length = BE32(head + 1);
-		letters = LETTERS(head[5], head[6], head[7]);
-		if (length < 4 + WORD || length > n - at - 1 || query_is_special(letters) ||
-		    !text_is_plain(m, at + HEADER, at + 1 + length, letters))
-			return 0;
-		at += 1 + length;
-		client->due++;
-	}
-	return at == n && client->due <= BPFDB_PROXY_DUE_MAX / 2 ? client->due : 0;
+	return 0;
 }
 
 /* CommandComplete: was something done that outlives its transaction? As far as the tag shows. */
@@ -149,13 +123,33 @@ __noinline int tag_leaves_state(u32 letters)
 	return 0;
 }
 
+/* Is a message the only one of its kind that answers a message of a batch? Describe of a statement has two
+ * answers, of which the first is not counted. A subprogram for the same reason as above. */
+__noinline int is_answer(u32 type)
+{
+	switch (type) {
+	case '1': /* Parse */
+	case '2': /* Bind */
+	case '3': /* Close */
+	case 'C': /* Execute: all rows, no query, some rows */
+	case 'I':
+	case 's':
+	case 'T': /* Describe: rows, or none */
+	case 'n': return 1;
+	}
+	return 0;
+}
+
 /* A message of a server begins, whose body is at `at`. */
 static __always_inline void reply_begins(struct sk_msg_md *m, struct bpfdb_proxy_server *server,
 					 u8 type, u32 at)
 {
 	u8 tag[WORD];
 
+	if (is_answer(type))
+		server->stream.answers++;
 	switch (type) {
+	case '1': server->parsed = server->readies + 1; break;
 	case 'C':
 		/* A tag that is cut may be any. */
 		if (!message_read(m, at, tag, sizeof(tag)) ||
@@ -187,6 +181,7 @@ __noinline int replies_walk(struct sk_msg_md *m, u32 s, u32 n)
 
 	server->readies = 0;
 	server->idles = 0;
+	server->parsed = 0;
 	server->leaves_state = 0;
 	server->slow = 0;
 	while (at < n && can_loop) {
@@ -200,6 +195,8 @@ __noinline int replies_walk(struct sk_msg_md *m, u32 s, u32 n)
 					return 0;
 				server->status = head[0];
 				server->readies++;
+				server->answered = stream->answers;
+				stream->answers = 0;
 				server->idles += head[0] == 'I';
 			}
 			at += step;

@@ -3,9 +3,8 @@
 #ifndef BPFDB_PG_POOL_BPF_H
 #define BPFDB_PG_POOL_BPF_H
 
+#include "names.bpf.h"
 #include "socket.bpf.h"
-
-#define BIT(i) (1ULL << ((i) % BPFDB_PROXY_BITS))
 
 /* Takes a bit of `mask` out of one word of a set: which, plus 1; 0: there is none, or another has taken
  * it just now. */
@@ -152,7 +151,8 @@ static __always_inline void client_list(struct bpfdb_proxy_pool *pool, u32 slot)
 }
 
 /*
- * Gives a server to a client that may wait. One with other parameters is the process's. One of another
+ * Gives a server to a client that may wait. One with other parameters is the process's, and so is
+ * one that names a statement that the server lacks. One of another
  * pool has the place of a client that has waited here: the set is a hint only.
  */
 __noinline int client_give(u32 slot, u32 s)
@@ -168,6 +168,13 @@ __noinline int client_give(u32 slot, u32 s)
 	if (client->digest != server->digest) {
 		if (CAS(&client->word, w, w | BPFDB_PROXY_SLOW) == w)
 			tell(BPFDB_PROXY_TAKE, slot);
+		return 0;
+	}
+	if (!has_statements(s, slot)) {
+		if (CAS(&client->word, w, w | BPFDB_PROXY_SLOW) == w) {
+			COUNT_PG(slow_statement);
+			tell(BPFDB_PROXY_TAKE, slot);
+		}
 		return 0;
 	}
 	STORE(server->owner, slot + 1);

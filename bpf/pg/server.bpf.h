@@ -15,10 +15,17 @@ static __always_inline bool word_serves(u64 w, u32 s)
 }
 
 /* The client's word after what its server sends. */
-static __always_inline u64 server_step(u64 w, const struct bpfdb_proxy_server *server, u32 s)
+static __always_inline u64 server_step(u64 w, const struct bpfdb_proxy_client *client,
+				       const struct bpfdb_proxy_server *server, u32 s)
 {
 	u64 next = word_with(w, BPFDB_PROXY_LINKED, s), due = word_due(w);
 
+	/* The last batch that was sent has the Parse: it is its answer if no other one is due. */
+	if (server->parsed && server->parsed == due && w & BPFDB_PROXY_PARSES &&
+	    client->parses == 1) {
+		next &= ~BPFDB_PROXY_PARSES;
+		next |= BPFDB_PROXY_PARSED | BPFDB_PROXY_HAS;
+	}
 	if (server->readies) {
 		due = due > server->readies ? due - server->readies : 0;
 		next &= ~(BPFDB_PROXY_DUE | BPFDB_PROXY_OPEN);
@@ -59,7 +66,9 @@ __noinline u64 server_settle(u32 slot, u32 s, u32 may_hand)
 		server->stage = 0;
 		if (!word_serves(w, s))
 			return 0;
-		next = server_step(w, server, s);
+		next = server_step(w, client, server, s);
+		if (!word_due(next))
+			STORE(client->answered, server->answered);
 		if (word_state(next) == BPFDB_PROXY_RESTING && may_hand &&
 		    is_awaited(server->pool)) {
 			server->stage = slot + 1;
@@ -144,6 +153,8 @@ __noinline int parked_into(struct sk_msg_md *m, u32 slot)
 		*p = parking->bytes[at];
 		STORE(client->copied, at + 1);
 	}
+	if (!names_write(m, slot))
+		return 0;
 	return n;
 }
 

@@ -32,8 +32,9 @@
  * 1. A server's replies go to the client whose word names it and is not SLOW, or to the process.
  * 2. A server that rests is given on only when its database is not within a send() (is_sending):
  *    then its last reply is in its client's queue.
- * 3. Replies are gone over byte by byte, also across messages. Of requests only messages of
- *    whole simple queries are followed, each of one statement (requests_due); all else makes the client SLOW, and from then
+ * 3. Replies are gone over byte by byte, also across messages. Of what clients send only messages of
+ *    whole requests are followed (requests.bpf.h): simple queries of one statement, and batches of
+ *    extended queries with their Sync; all else makes the client SLOW, and from then
  *    on the stream stands still here: the process goes on at exactly the byte at which the kernel
  *    has stopped (`stream`), since a program that loses the word to SLOW puts the stream
  *    back.
@@ -52,6 +53,14 @@
  * 8. A place of a client or of a server is another's only when every run of a program has ended that may
  *    have seen the one before (kernel/places.rs awaits a grace period of RCU). So within one run
  *    the fields of a place belong to one client or server, whatever becomes of its word.
+ *
+ * 9. A name of a prepared statement is followed only if the process has said what it means, and the server
+ *    that gets the message has that statement (has_statements): this is looked at while the server is the
+ *    client's, or before the compare-and-swap that fails if it is not any more. Only the process changes what a
+ *    server has, while the server is its own, and what a client's names mean, while the client is SLOW.
+ * 10. What the unnamed statement of a client is the process knows, or the word says it: the text that is
+ *    kept (PARSED), none (FORGOT), or that of a Parse whose answer is to come (PARSES). The text is never
+ *    that of a Parse which the server may have passed over (requests.bpf.h).
  *
  * Which servers may be free, and which clients may be WAITING, are sets of bits. A program that
  * makes a server free changes the word first and looks at the bit then; a program that takes one takes the bit
@@ -75,6 +84,8 @@
 const volatile struct bpfdb_proxy_constants constants SEC(".rodata.proxy") = {};
 
 struct bpfdb_proxy_all proxy SEC(".bss.proxy");
+
+#define BIT(i) (1ULL << ((i) % BPFDB_PROXY_BITS))
 
 #define COUNT_PG(name) ADD(&proxy.counters.name, 1)
 
@@ -106,6 +117,23 @@ struct {
 	__type(key, u32);
 	__type(value, struct parking);
 } parked SEC(".maps");
+
+/* Unnamed statements of clients. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFDB_PROXY_CLIENTS);
+	__type(key, u32);
+	__type(value, struct bpfdb_proxy_text);
+} texts SEC(".maps");
+
+/* What clients' names of statements mean: their numbers. Names that find no room are the process's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 17);
+	__type(key, struct bpfdb_proxy_name);
+	__type(value, u32);
+} names SEC(".maps");
 
 /* Ports of databases. */
 struct {
@@ -185,6 +213,9 @@ static __always_inline u32 word_generation(u64 w)
 static __always_inline u64 word_with(u64 w, u32 state, u32 server)
 {
 	w &= ~(BPFDB_PROXY_STATE | BPFDB_PROXY_SERVER);
+	/* What its server has, the next one has not. */
+	if (state == BPFDB_PROXY_IDLE)
+		w &= ~BPFDB_PROXY_HAS;
 	return w | state | (u64)server << BPFDB_PROXY_SERVER_SHIFT;
 }
 

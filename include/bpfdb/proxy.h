@@ -27,6 +27,13 @@
 #define BPFDB_PROXY_PINNED (1ULL << 41) /* it keeps its server: the session has state */
 #define BPFDB_PROXY_OPEN (1ULL << 42) /* within BEGIN … COMMIT */
 #define BPFDB_PROXY_BRINGS (1ULL << 43) /* LINKING: the process is to bring what is parked */
+/* The client's unnamed statement. Without one of these flags it is what the process knows. */
+#define BPFDB_PROXY_PARSES (1ULL << 44) /* its Parse is kept, of the last batch that was sent */
+#define BPFDB_PROXY_PARSED (1ULL << 45) /* that is the only one, and has succeeded */
+#define BPFDB_PROXY_FORGOT (1ULL << 46) /* a simple query has ended it */
+#define BPFDB_PROXY_HAS (1ULL << 47) /* PARSED, and the client still has the server that has it */
+#define BPFDB_PROXY_UNNAMED                                                                        \
+	(BPFDB_PROXY_PARSES | BPFDB_PROXY_PARSED | BPFDB_PROXY_FORGOT | BPFDB_PROXY_HAS)
 #define BPFDB_PROXY_GENERATION_SHIFT 48
 
 enum bpfdb_proxy_state {
@@ -40,6 +47,50 @@ enum bpfdb_proxy_state {
 
 /* Room for the request of a client that waits, bytes; the last eight stay free. */
 #define BPFDB_PROXY_PARKED_MAX 2048
+
+/* What is kept of a batch, bytes. */
+#define BPFDB_PROXY_TEXT_MAX 4096
+
+/* The Parse messages of the last batch that begins with one. */
+struct bpfdb_proxy_text {
+	__u32 length;
+	__u8 bytes[BPFDB_PROXY_TEXT_MAX];
+};
+
+/* In front of what each of them has behind the name. */
+struct bpfdb_proxy_kept {
+	__u16 message; /* messages of the batch before it that have an answer each */
+	__u16 length;
+};
+
+/*
+ * Prepared statements that the kernel knows have numbers, which are used again. On a server a statement
+ * is called by MARK, the digits of its number, the lowest first, and as many more of the first digit
+ * as make the name as long as that of the client: so one takes the place of the other within a
+ * message.
+ */
+#define BPFDB_PROXY_STATEMENTS 4096
+#define BPFDB_PROXY_MARK '~'
+#define BPFDB_PROXY_DIGITS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+#define BPFDB_PROXY_DIGIT_BITS 6
+/* A client's name, bytes: shorter than this. */
+#define BPFDB_PROXY_NAME_MAX 64
+/* Names in one message of a client. */
+#define BPFDB_PROXY_NAMED_MAX 64
+
+/* A client's name of a statement; behind the name there are zeros. */
+struct bpfdb_proxy_name {
+	__u32 client;
+	__u32 generation;
+	__u8 bytes[BPFDB_PROXY_NAME_MAX];
+};
+
+/* Where a message of a client names a statement. */
+struct bpfdb_proxy_named {
+	__u16 at;
+	__u16 length;
+	__u32 statement; /* its number */
+};
 
 /* An end of a connection on this machine: the address of the side that connected. */
 struct bpfdb_proxy_end {
@@ -66,7 +117,8 @@ struct bpfdb_proxy_stream {
 	__u32 have; /* bytes of an unfinished header, in `head` */
 	__u8 head[8];
 	__u8 type;
-	__u8 pad[7];
+	__u8 pad[3];
+	__u32 answers; /* messages since the last ReadyForQuery that are each the answer to one of a batch */
 };
 
 /* Longest request that is copied within the kernel, bytes. */
@@ -96,6 +148,17 @@ struct bpfdb_proxy_client {
 	struct bpfdb_proxy_end end;
 	__u64 requests; /* that were brought to a server within the kernel */
 	__u64 asked; /* when it sent the last of them, ns of the monotonic clock */
+	/* Found in the message that it sends, besides `due`. */
+	__u64 unnamed; /* what becomes of its unnamed statement: PARSES, FORGOT, or 0 */
+	__u32 batch; /* what has come of a batch, while the message is gone over */
+	__u32 uses_unnamed; /* as it was before the message */
+	__u32 messages; /* of the batch, so far */
+	__u32 parses, kept; /* Parse messages of the batch; bytes that are kept of them */
+	__u32 names; /* entries of `named` */
+	__u32 answered; /* messages of the last batch, once nothing is due */
+	__u32 pad;
+	struct bpfdb_proxy_name name; /* the one that is looked up */
+	struct bpfdb_proxy_named named[BPFDB_PROXY_NAMED_MAX];
 } __attribute__((aligned(128)));
 
 /* What went over a server within the kernel; times in ns. */
@@ -105,6 +168,8 @@ struct bpfdb_proxy_traffic {
 	__u64 received, sent; /* bytes of requests, and of replies */
 	__u64 query_time, transaction_time, wait_time;
 };
+
+#define BPFDB_PROXY_STATEMENT_WORDS (BPFDB_PROXY_STATEMENTS / BPFDB_PROXY_BITS)
 
 struct bpfdb_proxy_server {
 	__u32 owner; /* client plus 1; 0: none; or BPFDB_PROXY_PROCESS */
@@ -121,10 +186,16 @@ struct bpfdb_proxy_server {
 	__u32 readies;
 	__u8 status, ended, leaves_state, slow;
 	__u32 idles; /* ReadyForQuery messages outside a transaction block */
+	__u32 answered; /* `answers` before the last ReadyForQuery */
+	__u32 parsed; /* the last ParseComplete: 1, and the ReadyForQuery messages before it; 0: there is none */
 	/* Times on the monotonic clock, ns; 0: there is none. */
 	__u64 asked; /* of the request whose reply is to come */
 	__u64 begun; /* of the transaction's first request */
 	struct bpfdb_proxy_traffic traffic;
+	/* Statements that it has, and of these those that were used since the process has looked: bits
+	 * by their numbers. Only the process says what it has, while the server is its own. */
+	__u64 statements[BPFDB_PROXY_STATEMENT_WORDS];
+	__u64 used[BPFDB_PROXY_STATEMENT_WORDS];
 } __attribute__((aligned(128)));
 
 #define BPFDB_PROXY_CLIENT_WORDS (BPFDB_PROXY_CLIENTS / BPFDB_PROXY_BITS)
@@ -147,6 +218,7 @@ struct bpfdb_proxy_counters {
 	__u64 slow_unread; /* too much was not read */
 	__u64 slow_server; /* no server was free, or none with the same parameters */
 	__u64 slow_mirror; /* there was no room for a copy */
+	__u64 slow_statement; /* the server lacked a statement, or the unnamed one was elsewhere */
 	__u64 sending; /* a server was not taken: its last reply was under way */
 	__u64 ungiven; /* an appended byte was not needed */
 	__u64 waits; /* requests that were parked */

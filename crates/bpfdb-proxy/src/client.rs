@@ -108,6 +108,8 @@ pub(crate) struct Client {
     pub(crate) pinned: bool,
     /// So many servers in a row have refused its parameters.
     pub(crate) unfit: u32,
+    /// The kernel has brought a Parse of its unnamed statement, whose answer is to come.
+    pub(crate) parses_there: bool,
     /// In the kernel; `None`: the programs do not know it.
     pub(crate) slot: Option<u32>,
     /// The kernel serves it.
@@ -165,6 +167,7 @@ impl Client {
             assigns: None,
             pinned: false,
             unfit: 0,
+            parses_there: false,
             slot: None,
             is_away: false,
             waits_there: None,

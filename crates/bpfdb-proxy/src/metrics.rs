@@ -238,6 +238,7 @@ impl Figures {
             ("unread", counters.slow_unread),
             ("server", counters.slow_server),
             ("mirror", counters.slow_mirror),
+            ("statement", counters.slow_statement),
         ];
         let values = reasons.into_iter().map(|(reason, number)| {
             let labels = vec![("reason", reason.to_owned())];
@@ -246,7 +247,8 @@ impl Figures {
         let about = (
             "kernel_left",
             "Requests that the kernel has left to the process: it does not follow them (request), bytes were under way \
-             (order), too much was not read (unread), no server was free (server), there was no room for a copy (mirror)",
+             (order), too much was not read (unread), no server was free (server), there was no room for a copy (mirror), \
+             the server lacked a prepared statement (statement)",
         );
         family(encoder, about, MetricType::Counter, values)
     }

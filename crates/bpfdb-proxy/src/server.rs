@@ -14,7 +14,7 @@ use crate::io::slab::Id;
 use crate::io::stream::Stream;
 use crate::parameters::Parameters;
 use crate::settings::Host;
-use crate::statements::{ServerStatements, Statement};
+use crate::statements::{Label, ServerStatements, Statement};
 use crate::wire::framing::Framing;
 
 #[derive(Debug)]
@@ -54,8 +54,8 @@ pub(crate) struct Lookup {
 pub(crate) enum Keeps {
     Nothing,
     Unnamed,
-    /// The statement of this number.
-    Own(u64),
+    /// This statement.
+    Own(Label),
 }
 
 /// What was sent and has a reply that matters: to whom it goes, and when a transaction is over.
@@ -68,11 +68,13 @@ pub(crate) enum Expected {
     /// The same; all of its replies are ours.
     Own(Own),
     Parse {
-        number: u64,
+        label: Label,
         /// Of the statement without a name.
         unnamed: bool,
         /// Ours: the client has not sent it.
         hidden: bool,
+        /// Messages of its batch before it that have an answer each.
+        at: usize,
         /// The client's name, and what it meant before.
         undo: Option<(Bytes, Option<Rc<Statement>>)>,
     },
@@ -125,6 +127,10 @@ pub(crate) struct Server {
     pub(crate) discards: bool,
     pub(crate) client: Option<Id>,
     pub(crate) expected: VecDeque<Expected>,
+    /// Messages of the batch that is sent that have an answer each.
+    pub(crate) asks: usize,
+    /// Those that have come since the last ReadyForQuery.
+    pub(crate) answers: usize,
     pub(crate) copying: Copying,
     /// Data were sent since it has said so.
     pub(crate) has_data: bool,
@@ -179,6 +185,8 @@ impl Server {
             discards: false,
             client: None,
             expected: VecDeque::new(),
+            asks: 0,
+            answers: 0,
             copying: Copying::No,
             has_data: false,
             status: IDLE,
@@ -203,6 +211,12 @@ impl Server {
     /// Is there something that its socket has not taken?
     pub(crate) fn has_output(&self) -> bool {
         !self.output.is_empty() || self.socket.has_unsent()
+    }
+
+    /// What it gets now has an answer: how many messages of its batch before have one, too.
+    pub(crate) fn ask(&mut self) -> usize {
+        self.asks += 1;
+        self.asks - 1
     }
 
     /// Is what it is at a statement of the proxy's own?

@@ -5,11 +5,19 @@
 //! the proxy's own, whose reply is kept back. The client's unnamed statement is one of these texts, too:
 //! it may be bound after its Sync, on another server.
 
+//!
+//! A name on the servers that the kernel may write in the place of a client's has a number, and the length of
+//! the client's ([`Number`]). So a text has one name for each length of names that clients have for it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::kernel::abi;
+use crate::kernel::shared::{Present, Shared};
 use crate::wire::hint::Hint;
 use crate::wire::reply::message;
 
@@ -19,18 +27,104 @@ pub(crate) const NAMES_MAX: usize = 10_000;
 const NO_NUMBER: u64 = u64::MAX;
 /// Texts that are looked through for those that no client has any more.
 const SWEEP_AT: usize = 1024;
+/// Numbers of one digit are for names that have room for no more.
+const ONE_DIGIT: u32 = 1 << abi::BPFDB_PROXY_DIGIT_BITS;
+/// Mark and digit.
+const SHORTEST: usize = 2;
+
+/// By which the kernel knows a statement, and its name on all servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Number {
+    pub(crate) number: u32,
+    /// Of the name, bytes.
+    length: usize,
+}
+
+impl Number {
+    fn name(self) -> String {
+        let mut name = String::from(char::from(abi::BPFDB_PROXY_MARK));
+        let mut rest = self.number;
+        while name.len() < self.length {
+            let digit = abi::BPFDB_PROXY_DIGITS[(rest % ONE_DIGIT) as usize];
+            name.push(char::from(digit));
+            rest /= ONE_DIGIT;
+        }
+        name
+    }
+}
+
+/// What tells statements apart on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// No other one ever has it.
+    pub(crate) serial: u64,
+    pub(crate) number: Option<Number>,
+}
+
+impl Label {
+    /// On all servers.
+    pub(crate) fn name(self) -> String {
+        self.number
+            .map_or_else(|| format!("bpfdb_{}", self.serial), Number::name)
+    }
+}
+
+/// Numbers that no statement has.
+#[derive(Debug)]
+struct Free {
+    short: VecDeque<u32>,
+    long: VecDeque<u32>,
+}
+
+impl Free {
+    fn all() -> Self {
+        Self {
+            short: (0..ONE_DIGIT).collect(),
+            long: (ONE_DIGIT..abi::BPFDB_PROXY_STATEMENTS).collect(),
+        }
+    }
+
+    fn of(&mut self, length: usize) -> Option<&mut VecDeque<u32>> {
+        match length {
+            SHORTEST => Some(&mut self.short),
+            length if length > SHORTEST && length < abi::BPFDB_PROXY_NAME_MAX as usize => {
+                Some(&mut self.long)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A number while a statement has it.
+#[derive(Debug)]
+struct Held {
+    number: Number,
+    free: Rc<RefCell<Free>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(free) = self.free.borrow_mut().of(self.number.length) {
+            free.push_back(self.number.number);
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Statement {
-    pub(crate) number: u64,
+    serial: u64,
+    held: Option<Held>,
     /// Of its Parse, behind the name: the text with its zero, and types.
     body: Bytes,
     pub(crate) hint: Hint,
 }
 
 impl Statement {
-    pub(crate) fn name(&self) -> String {
-        format!("bpfdb_{}", self.number)
+    pub(crate) fn label(&self) -> Label {
+        Label {
+            serial: self.serial,
+            number: self.held.as_ref().map(|held| held.number),
+        }
     }
 
     /// Its Parse, under this name.
@@ -46,15 +140,39 @@ impl Statement {
 /// All texts that some client has prepared.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
+    /// By the text, and behind it the length of its name, 0 without a number.
     known: FxHashMap<Bytes, Weak<Statement>>,
     last: u64,
     sweep_at: usize,
+    /// `None`: the kernel knows no statements.
+    kernel: Option<(Rc<Shared>, Rc<RefCell<Free>>)>,
 }
 
 impl Texts {
-    /// `body`: of a Parse, behind the name.
-    pub(crate) fn statement(&mut self, body: &[u8], hint: Hint) -> Rc<Statement> {
-        if let Some(known) = self.known.get(body).and_then(Weak::upgrade) {
+    pub(crate) fn new(kernel: Option<Rc<Shared>>) -> Self {
+        let kernel = kernel.map(|shared| (shared, Rc::new(RefCell::new(Free::all()))));
+        Self {
+            kernel,
+            ..Self::default()
+        }
+    }
+
+    /// `body`: of a Parse, behind the name. `name_length`: of the client's name, if the kernel may know it.
+    pub(crate) fn statement(
+        &mut self,
+        body: &[u8],
+        hint: Hint,
+        name_length: Option<usize>,
+    ) -> Rc<Statement> {
+        let length = name_length.filter(|length| {
+            let is_long = *length >= SHORTEST && *length < abi::BPFDB_PROXY_NAME_MAX as usize;
+            is_long && hint.is_plain && self.kernel.is_some()
+        });
+        let mut key = BytesMut::with_capacity(body.len() + 1);
+        key.put_slice(body);
+        key.put_u8(length.unwrap_or(0) as u8);
+        let key = key.freeze();
+        if let Some(known) = self.known.get(&key).and_then(Weak::upgrade) {
             return known;
         }
         if self.known.len() >= self.sweep_at.max(SWEEP_AT) {
@@ -62,14 +180,24 @@ impl Texts {
             self.sweep_at = self.known.len() * 2;
         }
         self.last += 1;
-        let body = Bytes::copy_from_slice(body);
         let statement = Rc::new(Statement {
-            number: self.last,
-            body: body.clone(),
+            serial: self.last,
+            held: length.and_then(|length| self.hold(length)),
+            body: key.slice(..body.len()),
             hint,
         });
-        self.known.insert(body, Rc::downgrade(&statement));
+        self.known.insert(key, Rc::downgrade(&statement));
         statement
+    }
+
+    fn hold(&self, length: usize) -> Option<Held> {
+        let (shared, free) = self.kernel.as_ref()?;
+        let number = free.borrow_mut().of(length)?.pop_front()?;
+        shared.forget_statement(number);
+        Some(Held {
+            number: Number { number, length },
+            free: Rc::clone(free),
+        })
     }
 }
 
@@ -77,18 +205,36 @@ impl Texts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientNames {
     names: FxHashMap<Bytes, Rc<Statement>>,
+    /// Those that the kernel was told of, and those of them and of `names` that it is to be told of.
+    told: FxHashSet<Bytes>,
+    changed: FxHashSet<Bytes>,
 }
 
 impl ClientNames {
+    /// As they are, without what the kernel knows of them.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            names: self.names.clone(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Rc<Statement>> {
         self.names.get(name)
     }
 
     /// What the name meant before.
     pub(crate) fn set(&mut self, name: &[u8], to: Option<Rc<Statement>>) -> Option<Rc<Statement>> {
+        let name = Bytes::copy_from_slice(name);
+        let is_known = to.is_some() || self.told.contains(&name);
+        if is_known && !name.is_empty() {
+            self.changed.insert(name.clone());
+        } else {
+            self.changed.remove(&name);
+        }
         match to {
-            Some(statement) => self.names.insert(Bytes::copy_from_slice(name), statement),
-            None => self.names.remove(name),
+            Some(statement) => self.names.insert(name, statement),
+            None => self.names.remove(&name),
         }
     }
 
@@ -106,33 +252,98 @@ impl ClientNames {
 
     pub(crate) fn clear(&mut self) {
         self.names.clear();
+        self.changed.clone_from(&self.told);
     }
+
+    /// What the kernel is to be told: a name, and the number that it means; `None`: none any more. `tell`: has it been
+    /// told?
+    pub(crate) fn tell(&mut self, mut tell: impl FnMut(&[u8], Option<u32>) -> bool) {
+        for name in self.changed.drain() {
+            let statement = self.names.get(&name);
+            let number = statement.and_then(|statement| statement.label().number);
+            match number {
+                Some(number) if tell(&name, Some(number.number)) => {
+                    self.told.insert(name);
+                }
+                _ if self.told.remove(&name) => {
+                    tell(&name, None);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A statement that a server has.
+#[derive(Debug)]
+struct Used {
+    label: Label,
+    at: u64,
 }
 
 /// What a server has.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStatements {
-    /// When each was last used.
-    used: FxHashMap<u64, u64>,
+    /// By serial; when each was last used.
+    used: FxHashMap<u64, Used>,
+    /// Which of them has the name of a number, by its serial.
+    named: FxHashMap<Number, u64>,
     clock: u64,
     pub(crate) unnamed: Option<u64>,
+    /// What the kernel knows of it.
+    pub(crate) present: Option<Present>,
 }
 
 impl ServerStatements {
-    /// Says that it is used now; has the server got it?
-    pub(crate) fn touch(&mut self, number: u64) -> bool {
+    /// Says that one is used now, which some client has; has the server got it?
+    pub(crate) fn touch(&mut self, label: Label) -> bool {
         self.clock += 1;
         let now = self.clock;
-        self.used.get_mut(&number).map(|used| *used = now).is_some()
+        let used = self.used.get_mut(&label.serial);
+        let has = used.map(|used| used.at = now).is_some();
+        if has {
+            self.show(label, true);
+        }
+        has
     }
 
-    pub(crate) fn add(&mut self, number: u64) {
+    /// It gets one, which some client has.
+    pub(crate) fn add(&mut self, label: Label) {
+        self.put_back(label);
+        self.show(label, true);
+    }
+
+    /// It still has one, which may be no client's any more.
+    pub(crate) fn put_back(&mut self, label: Label) {
         self.clock += 1;
-        self.used.insert(number, self.clock);
+        let at = self.clock;
+        self.used.insert(label.serial, Used { label, at });
+        if let Some(number) = label.number {
+            self.named.insert(number, label.serial);
+        }
     }
 
-    pub(crate) fn remove(&mut self, number: u64) {
-        self.used.remove(&number);
+    pub(crate) fn remove(&mut self, label: Label) {
+        self.used.remove(&label.serial);
+        if let Some(number) = label.number
+            && self.named.get(&number) == Some(&label.serial)
+        {
+            self.named.remove(&number);
+            self.show(label, false);
+        }
+    }
+
+    /// The one that has the name of this one, and is another.
+    pub(crate) fn namesake(&self, label: Label) -> Option<Label> {
+        let serial = self.named.get(&label.number?)?;
+        let other = self.used.get(serial)?.label;
+        (other != label).then_some(other)
+    }
+
+    fn show(&self, label: Label, is_there: bool) {
+        if let (Some(present), Some(number)) = (&self.present, label.number) {
+            present.set(number.number, is_there);
+        }
     }
 
     /// There may be one without a name, of whatever text.
@@ -140,24 +351,34 @@ impl ServerStatements {
         self.unnamed = Some(NO_NUMBER);
     }
 
-    /// The one that was used longest ago, if there are more than `most`.
-    pub(crate) fn oldest_beyond(&self, most: usize) -> Option<u64> {
-        let oldest = || self.used.iter().min_by_key(|(_, used)| **used);
-        (self.used.len() > most)
-            .then(oldest)
-            .flatten()
-            .map(|(number, _)| *number)
+    /// The one that was used longest ago, if there are more than `most`. Those that the kernel has used since it was
+    /// looked at last count as used now.
+    pub(crate) fn oldest_beyond(&mut self, most: usize) -> Option<Label> {
+        while self.used.len() > most {
+            let oldest = self.used.values_mut().min_by_key(|used| used.at)?;
+            let (present, number) = (&self.present, oldest.label.number);
+            let is_in_use = present.as_ref().zip(number);
+            if !is_in_use.is_some_and(|(present, number)| present.take_used(number.number)) {
+                return Some(oldest.label);
+            }
+            self.clock += 1;
+            oldest.at = self.clock;
+        }
+        None
     }
 
     pub(crate) fn clear(&mut self) {
-        self.used.clear();
-        self.unnamed = None;
+        drop(self.drain());
     }
 
     /// All of them, away.
-    pub(crate) fn drain(&mut self) -> Vec<u64> {
+    pub(crate) fn drain(&mut self) -> Vec<Label> {
         self.unnamed = None;
-        self.used.drain().map(|(number, _)| number).collect()
+        self.named.clear();
+        if let Some(present) = &self.present {
+            present.clear();
+        }
+        self.used.drain().map(|(_, used)| used.label).collect()
     }
 }
 
@@ -166,26 +387,85 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_one_number_while_it_is_known() {
+    fn a_text_has_one_serial_while_it_is_known() {
         let mut texts = Texts::default();
-        let one = texts.statement(b"select 1\0\0\0", Hint::default());
-        let again = texts.statement(b"select 1\0\0\0", Hint::default());
-        assert_eq!(one.number, again.number);
-        let other = texts.statement(b"select 2\0\0\0", Hint::default());
-        assert_ne!(one.number, other.number);
+        let one = texts.statement(b"select 1\0\0\0", Hint::default(), None);
+        let again = texts.statement(b"select 1\0\0\0", Hint::default(), Some(4));
+        assert_eq!(one.label(), again.label());
+        let other = texts.statement(b"select 2\0\0\0", Hint::default(), None);
+        assert_ne!(one.label(), other.label());
         let mut out = BytesMut::new();
         one.write(&mut out, "a");
         assert_eq!(&out[..], b"P\0\0\0\x11a\0select 1\0\0\0");
     }
 
+    fn label(serial: u64, number: Option<u32>) -> Label {
+        let number = number.map(|number| Number { number, length: 4 });
+        Label { serial, number }
+    }
+
+    #[test]
+    fn a_number_is_a_name_of_any_length() {
+        let name = |number, length| Number { number, length }.name();
+        assert_eq!(name(63, 2), "~_");
+        assert_eq!(name(64, 3), "~01");
+        assert_eq!(name(abi::BPFDB_PROXY_STATEMENTS - 1, 6), "~__000");
+        assert_eq!(label(7, None).name(), "bpfdb_7");
+    }
+
+    #[test]
+    fn a_number_is_used_again_when_no_client_has_its_text() {
+        let free = Rc::new(RefCell::new(Free::all()));
+        let take = |length| {
+            let number = free.borrow_mut().of(length)?.pop_front()?;
+            let number = Number { number, length };
+            let free = Rc::clone(&free);
+            Some(Held { number, free })
+        };
+        let all: Vec<_> = (0..ONE_DIGIT).filter_map(|_| take(SHORTEST)).collect();
+        assert_eq!(all.len(), ONE_DIGIT as usize);
+        assert!(take(SHORTEST).is_none() && take(1).is_none());
+        assert!(take(abi::BPFDB_PROXY_NAME_MAX as usize).is_none());
+        drop(all);
+        assert!(take(SHORTEST).is_some());
+        assert!(take(3).is_some_and(|held| held.number.number == ONE_DIGIT));
+    }
+
     #[test]
     fn the_oldest_goes_first() {
         let mut server = ServerStatements::default();
-        (1..=3).for_each(|number| server.add(number));
-        assert!(server.touch(1) && !server.touch(4));
+        (1..=3).for_each(|serial| server.add(label(serial, None)));
+        assert!(server.touch(label(1, None)) && !server.touch(label(4, None)));
         assert_eq!(
             (server.oldest_beyond(3), server.oldest_beyond(2)),
-            (None, Some(2))
+            (None, Some(label(2, None)))
         );
+    }
+
+    #[test]
+    fn a_name_on_a_server_is_one_statements() {
+        let mut server = ServerStatements::default();
+        let (old, new) = (label(1, Some(9)), label(2, Some(9)));
+        server.add(old);
+        assert_eq!(server.namesake(old), None);
+        assert_eq!(server.namesake(new), Some(old));
+        server.remove(old);
+        server.add(new);
+        assert!(!server.touch(old) && server.touch(new));
+        assert_eq!(server.namesake(new), None);
+    }
+
+    #[test]
+    fn the_kernel_is_told_what_has_changed() {
+        let mut texts = Texts::default();
+        let text = texts.statement(b"select 1\0\0\0", Hint::default(), None);
+        let mut names = ClientNames::default();
+        names.set(b"a", Some(Rc::clone(&text)));
+        names.set(b"", Some(text));
+        names.set(b"b", None);
+        assert_eq!(names.changed.len(), 1);
+        // It has no number, so that the kernel does not know it.
+        names.tell(|name, number| panic!("{name:?} {number:?}"));
+        assert!(names.changed.is_empty() && names.told.is_empty());
     }
 }

@@ -1,8 +1,10 @@
 //! The programs: loaded, attached, and told which ends are whose.
 
 use std::cell::RefCell;
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::fs::File;
 use std::io::Read;
+use std::mem::offset_of;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -26,13 +28,15 @@ use crate::io::socket;
 const SO_NETNS_COOKIE: i32 = 71;
 
 pub(crate) struct Kernel {
-    pub(crate) shared: Shared,
+    pub(crate) shared: Rc<Shared>,
     /// Ports of databases.
     known: MapHandle,
     ends: MapHandle,
     places: MapHandle,
     take: bpfdb::Program,
     parked: MapHandle,
+    texts: MapHandle,
+    names: MapHandle,
     sink: TcpStream,
     /// The other end of that.
     _sink_peer: TcpStream,
@@ -68,7 +72,7 @@ impl Kernel {
         let object = object
             .load()
             .map_err(bpf("load the programs of the proxy"))?;
-        let shared = Shared::map(map(&object, ".bss.proxy")?.as_fd())?;
+        let shared = Rc::new(Shared::map(map(&object, ".bss.proxy")?.as_fd())?);
         let known = map(&object, "database_ports")?;
         let ends = map(&object, "ends")?;
         program(&object, "pg_send")?
@@ -89,6 +93,8 @@ impl Kernel {
             places: map(&object, "places")?,
             take: bpfdb::find_program(&object, "pg_take")?,
             parked: map(&object, "parked")?,
+            texts: map(&object, "texts")?,
+            names: map(&object, "names")?,
             sink,
             _sink_peer: sink_peer,
             ring,
@@ -166,6 +172,35 @@ impl Kernel {
         bytes
     }
 
+    /// The unnamed statement of a client whose last batch has that many answers, of its Parse behind the name.
+    pub(crate) fn text(&self, slot: u32, answers: usize) -> Option<Vec<u8>> {
+        let found = self.texts.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
+        let text = found.ok().flatten()?;
+        let (length, bytes) = text.split_at_checked(offset_of!(abi::bpfdb_proxy_text, bytes))?;
+        let length = u32::from_ne_bytes(length.try_into().ok()?) as usize;
+        last_text(bytes.get(..length)?, answers).map(<[u8]>::to_vec)
+    }
+
+    /// What a client's name means: the number of a statement; `None`: nothing. `false`: it was not told.
+    pub(crate) fn name(&self, slot: u32, name: &[u8], number: Option<u32>) -> bool {
+        let mut key = abi::bpfdb_proxy_name {
+            client: slot,
+            generation: self.word(slot).generation(),
+            ..Default::default()
+        };
+        let Some(room) = key.bytes.get_mut(..name.len()) else {
+            return false;
+        };
+        room.copy_from_slice(name);
+        let told = match number {
+            Some(number) => self
+                .names
+                .update(bytes(&key), &number.to_ne_bytes(), MapFlags::ANY),
+            None => self.names.delete(bytes(&key)),
+        };
+        told.is_ok()
+    }
+
     pub(crate) fn told(&self) -> Vec<abi::bpfdb_proxy_event> {
         if let Err(error) = self.ring.consume() {
             tracing::error!(%error, "cannot read the events of the programs");
@@ -197,6 +232,7 @@ impl Kernel {
             (&raw mut (*client).parked).write_volatile(0);
             (&raw mut (*client).unread).write_volatile(0);
             (&raw mut (*client).copies).write_volatile(0);
+            (&raw mut (*client).names).write_volatile(0);
             (&raw mut (*client).asked).write_volatile(0);
             (&raw mut (*client).end).write_volatile(end);
         }
@@ -232,6 +268,7 @@ impl Kernel {
         let slot = self.free_servers.take(&self.graces)?;
         let server = self.shared.server(slot);
         self.own(slot);
+        self.shared.begin_server(slot);
         // SAFETY: no program uses a server that is not active.
         let generation = unsafe {
             (&raw mut (*server).pool).write_volatile(pool);
@@ -250,6 +287,7 @@ impl Kernel {
         if !self.place(&end, slot, generation) {
             // SAFETY: as above.
             unsafe { (&raw mut (*server).active).write_volatile(0) };
+            self.shared.end_server(slot);
             self.free_servers.put_back(slot);
             return None;
         }
@@ -269,6 +307,7 @@ impl Kernel {
         };
         self.shared.list(pool, slot, false);
         let _ = self.places.delete(bytes(&end));
+        self.shared.end_server(slot);
         self.servers[slot as usize] = None;
         self.free_servers.leave(slot, &mut self.graces);
     }
@@ -426,6 +465,28 @@ pub(crate) struct Copied {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Of Parse messages as they are kept: the last one that was done in front of message `failed`. A Parse that fails
+/// ends the one before.
+fn last_text(mut kept: &[u8], failed: usize) -> Option<&[u8]> {
+    let mut last = None;
+    while let Some((head, rest)) = kept.split_at_checked(size_of::<abi::bpfdb_proxy_kept>()) {
+        let number = |at| {
+            let two = head.get(at..)?.first_chunk()?;
+            Some(usize::from(u16::from_ne_bytes(*two)))
+        };
+        let message = number(offset_of!(abi::bpfdb_proxy_kept, message))?;
+        let length = number(offset_of!(abi::bpfdb_proxy_kept, length))?;
+        let (text, rest) = rest.split_at_checked(length)?;
+        match message.cmp(&failed) {
+            Less => last = Some(text),
+            Equal => return None,
+            Greater => break,
+        }
+        kept = rest;
+    }
+    last
+}
+
 fn event(bytes: &[u8]) -> Option<abi::bpfdb_proxy_event> {
     let is_whole = bytes.len() >= size_of::<abi::bpfdb_proxy_event>();
     // SAFETY: long enough; plain data written by our program.
@@ -433,7 +494,7 @@ fn event(bytes: &[u8]) -> Option<abi::bpfdb_proxy_event> {
 }
 
 fn copied(record: &[u8]) -> Option<Copied> {
-    let at = std::mem::offset_of!(abi::bpfdb_proxy_copy, bytes);
+    let at = offset_of!(abi::bpfdb_proxy_copy, bytes);
     let (head, bytes) = record.split_at_checked(at)?;
     let mut numbers = head.chunks_exact(4).map(|four| {
         let four = four.try_into().expect("four bytes");
@@ -485,4 +546,26 @@ fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
         .progs_mut()
         .find(|program| program.name() == name)
         .ok_or_else(|| Error::Settings(format!("the BPF object has no program {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unnamed_statement_is_the_last_that_was_done() {
+        let mut kept = Vec::new();
+        for (message, text) in [(0u16, "one"), (3, ""), (4, "three")] {
+            let head = abi::bpfdb_proxy_kept {
+                message,
+                length: text.len() as u16,
+            };
+            kept.extend_from_slice(bytes(&head));
+            kept.extend_from_slice(text.as_bytes());
+        }
+        let last = |failed| last_text(&kept, failed);
+        assert_eq!([0, 3, 4].map(last), [None; 3]);
+        assert_eq!([1, 2].map(last), [Some(&b"one"[..]); 2]);
+        assert_eq!([5, 9].map(last), [Some(&b"three"[..]); 2]);
+    }
 }

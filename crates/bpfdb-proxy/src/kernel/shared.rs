@@ -1,8 +1,10 @@
 //! Memory that the programs and the process change, and a client's word.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::abi;
@@ -25,6 +27,13 @@ impl Word {
         } else {
             self.0 & !flag
         })
+    }
+
+    /// Without a server; its unnamed statement is as it was.
+    pub(crate) fn idle(self) -> Self {
+        let kept = abi::BPFDB_PROXY_UNNAMED & !abi::BPFDB_PROXY_HAS;
+        let idle = Self::new(abi::BPFDB_PROXY_IDLE, 0, self.generation());
+        Self(idle.0 | self.0 & kept)
     }
 
     pub(crate) fn has(self, flag: u64) -> bool {
@@ -52,6 +61,8 @@ impl Word {
 #[derive(Debug)]
 pub(crate) struct Shared {
     start: NonNull<abi::bpfdb_proxy_all>,
+    /// Servers that the programs know.
+    servers: RefCell<Vec<u32>>,
 }
 
 const LENGTH: usize = size_of::<abi::bpfdb_proxy_all>();
@@ -85,6 +96,7 @@ impl Shared {
         }
         Ok(Self {
             start: NonNull::new(start.cast()).expect("mmap does not return NULL"),
+            servers: RefCell::default(),
         })
     }
 
@@ -232,6 +244,64 @@ impl Shared {
         }
     }
 
+    /// A word of the bits of a server, by numbers of statements.
+    fn statements(&self, server: u32, kind: Bits, number: u32) -> (&AtomicU64, u64) {
+        assert!(number < abi::BPFDB_PROXY_STATEMENTS);
+        let server = self.server(server);
+        let (word, bit) = (
+            number / abi::BPFDB_PROXY_BITS,
+            number % abi::BPFDB_PROXY_BITS,
+        );
+        // SAFETY: as in the macro; the word is within the array, since the number is one.
+        let word = unsafe {
+            let all = match kind {
+                Bits::Statements => (&raw mut (*server).statements).cast::<u64>(),
+                Bits::Used => (&raw mut (*server).used).cast::<u64>(),
+            };
+            AtomicU64::from_ptr(all.add(word as usize))
+        };
+        (word, 1 << bit)
+    }
+
+    /// A statement is another one from now on, which no server has.
+    pub(crate) fn forget_statement(&self, number: u32) {
+        for server in self.servers.borrow().iter() {
+            let (word, bit) = self.statements(*server, Bits::Statements, number);
+            word.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+
+    /// A server that the programs get to know, without statements.
+    pub(crate) fn begin_server(&self, server: u32) {
+        self.forget_statements(server);
+        self.servers.borrow_mut().push(server);
+    }
+
+    pub(crate) fn end_server(&self, server: u32) {
+        self.servers.borrow_mut().retain(|known| *known != server);
+    }
+
+    fn forget_statements(&self, server: u32) {
+        for number in (0..abi::BPFDB_PROXY_STATEMENTS).step_by(abi::BPFDB_PROXY_BITS as usize) {
+            for kind in [Bits::Statements, Bits::Used] {
+                let (word, _) = self.statements(server, kind, number);
+                word.store(0, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Messages of the last batch that a client's server has answered, if nothing is due.
+    pub(crate) fn answered(&self, slot: u32) -> usize {
+        atomic!(AtomicU32, self.client(slot), answered).load(Ordering::SeqCst) as usize
+    }
+
+    /// Messages that a server has answered since its last ReadyForQuery.
+    pub(crate) fn answers(&self, server: u32) -> usize {
+        // SAFETY: within the mapping; a number.
+        let stream = unsafe { (&raw const (*self.server(server)).stream).read_volatile() };
+        stream.answers as usize
+    }
+
     /// Requests of a client that were brought within its send().
     pub(crate) fn requests(&self, slot: u32) -> u64 {
         atomic!(AtomicU64, self.client(slot), requests).load(Ordering::Relaxed)
@@ -250,6 +320,42 @@ impl Shared {
         // SAFETY: as above.
         let counters = unsafe { (&raw const (*self.start.as_ptr()).counters).read_volatile() };
         (all, counters)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Bits {
+    Statements,
+    Used,
+}
+
+/// Which statements a server has, for the programs.
+#[derive(Debug)]
+pub(crate) struct Present {
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) server: u32,
+}
+
+impl Present {
+    pub(crate) fn set(&self, number: u32, is_there: bool) {
+        let (word, bit) = self
+            .shared
+            .statements(self.server, Bits::Statements, number);
+        if is_there {
+            word.fetch_or(bit, Ordering::SeqCst);
+        } else {
+            word.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.shared.forget_statements(self.server);
+    }
+
+    /// Have the programs used one since this was asked before?
+    pub(crate) fn take_used(&self, number: u32) -> bool {
+        let (word, bit) = self.shared.statements(self.server, Bits::Used, number);
+        word.fetch_and(!bit, Ordering::SeqCst) & bit != 0
     }
 }
 
@@ -274,5 +380,11 @@ mod tests {
         );
         assert_eq!((word.generation(), word.due()), (0xffff, 0));
         assert!(word.has(abi::BPFDB_PROXY_SLOW) && !word.has(abi::BPFDB_PROXY_PINNED));
+        let word = word
+            .with(abi::BPFDB_PROXY_PARSED, true)
+            .with(abi::BPFDB_PROXY_HAS, true)
+            .idle();
+        assert!(word.has(abi::BPFDB_PROXY_PARSED) && !word.has(abi::BPFDB_PROXY_HAS));
+        assert_eq!((word.state(), word.server()), (abi::BPFDB_PROXY_IDLE, 0));
     }
 }

@@ -108,7 +108,19 @@ impl Proxy {
         {
             mirror.errors += 1;
         }
-        self.servers[id].copying = Copying::No;
+        let server = &mut self.servers[id];
+        server.copying = Copying::No;
+        // Before it looks at a text without a name the server forgets the one before.
+        if let Some(Expected::Parse {
+            unnamed: true,
+            at,
+            undo: Some((_, before)),
+            ..
+        }) = server.expected.front_mut()
+            && *at == server.answers
+        {
+            *before = None;
+        }
         self.pass_over(id);
     }
 
@@ -130,15 +142,16 @@ impl Proxy {
         for expected in server.expected.drain(..passed_over).rev() {
             match expected {
                 Expected::Parse {
-                    number,
+                    label,
                     unnamed,
                     hidden,
                     undo,
+                    ..
                 } => {
                     if unnamed {
                         server.statements.doubt_unnamed();
                     } else if hidden || undo.is_some() {
-                        server.statements.remove(number);
+                        server.statements.remove(label);
                     }
                     if let (Some((name, before)), Some(client)) = (undo, client.as_mut()) {
                         client.names.set(&name, before);
@@ -148,7 +161,7 @@ impl Proxy {
                     match keeps {
                         Keeps::Nothing => {}
                         Keeps::Unnamed => server.statements.doubt_unnamed(),
-                        Keeps::Own(number) => server.statements.add(number),
+                        Keeps::Own(label) => server.statements.put_back(label),
                     }
                     if let (Some((name, before)), Some(client)) = (undo, client.as_mut()) {
                         client.names.set(&name, Some(before));

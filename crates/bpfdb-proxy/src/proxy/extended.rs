@@ -8,8 +8,9 @@ use postgres_protocol::message::frontend;
 use super::requests::Outcome;
 use super::{HELD_MAX, Proxy};
 use crate::io::slab::Id;
+use crate::kernel::abi;
 use crate::server::{Expected, Keeps, Own};
-use crate::statements::{NAMES_MAX, Statement};
+use crate::statements::{Label, NAMES_MAX, Statement};
 use crate::wire::framing::HEADER;
 use crate::wire::hint::{self, Beyond, Hint};
 use crate::wire::reply::state;
@@ -58,7 +59,8 @@ impl Proxy {
         let (first, beyond) = looked_at.split_at(looked_at.len().min(hint::LOOKED_AT));
         let mut hint = Hint::of(first, is_whole);
         hint.calls_session |= Beyond::of(first).calls_session(beyond);
-        let statement = self.texts.statement(rest, hint);
+        let name_length = self.clients[id].slot.map(|_| name.len());
+        let statement = self.texts.statement(rest, hint, name_length);
         let client = &mut self.clients[id];
         client.hint(hint);
         if client.names.len() >= NAMES_MAX && client.names.get(name).is_none() {
@@ -74,22 +76,25 @@ impl Proxy {
         let before = self.clients[id]
             .names
             .set(&name, Some(Rc::clone(&statement)));
-        let number = statement.number;
+        let label = statement.label();
         let own_name = if name.is_empty() {
-            self.servers[server].statements.unnamed = Some(number);
+            self.servers[server].statements.unnamed = Some(label.serial);
             String::new()
         } else {
             // With a Parse the client wants an answer, also if the server has the text.
-            if self.servers[server].statements.touch(number) {
-                self.close_own(server, number);
+            if self.servers[server].statements.touch(label) {
+                self.close_own(server, label);
             }
-            self.servers[server].statements.add(number);
-            statement.name()
+            self.close_namesake(server, label);
+            self.servers[server].statements.add(label);
+            label.name()
         };
         let to = &mut self.servers[server];
         statement.write(&mut to.output, &own_name);
+        let at = to.ask();
         to.expected.push_back(Expected::Parse {
-            number,
+            label,
+            at,
             unnamed: name.is_empty(),
             hidden: false,
             undo: Some((name, before)),
@@ -109,9 +114,12 @@ impl Proxy {
         };
         self.ensure(server, &taken, false);
         let to = &mut self.servers[server];
-        new.write(&mut to.output, &taken.name());
+        let label = taken.label();
+        new.write(&mut to.output, &label.name());
+        let at = to.ask();
         to.expected.push_back(Expected::Parse {
-            number: taken.number,
+            label,
+            at,
             unnamed: false,
             hidden: false,
             undo: None,
@@ -136,6 +144,7 @@ impl Proxy {
         };
         client.is_open = true;
         let own_name = self.name_on(id, server, &name);
+        self.servers[server].ask();
         self.rename(id, server, b'B', size, at, name.len(), &own_name);
         Outcome::Done
     }
@@ -149,6 +158,7 @@ impl Proxy {
             Ok(None) => self.pass(id, server, b'D', size),
             Err(outcome) => return outcome,
         }
+        self.servers[server].ask();
         Outcome::Done
     }
 
@@ -177,6 +187,7 @@ impl Proxy {
             undo,
             keeps,
         };
+        self.servers[server].ask();
         self.servers[server].expected.push_back(expected);
         Outcome::Done
     }
@@ -205,6 +216,7 @@ impl Proxy {
                 // Another client's.
                 let to = &mut self.servers[server];
                 let _ = frontend::close(b'S', "", &mut to.output);
+                to.ask();
                 to.expected.push_back(Expected::Close {
                     hidden: true,
                     undo: None,
@@ -212,7 +224,7 @@ impl Proxy {
                 });
             }
             // A name of the proxy's own would be another client's statement.
-            return if name.starts_with(b"bpfdb_") {
+            return if name.starts_with(b"bpfdb_") || name.first() == Some(&abi::BPFDB_PROXY_MARK) {
                 NO_NAME.to_owned()
             } else {
                 text::shown(name)
@@ -223,30 +235,34 @@ impl Proxy {
         if name.is_empty() {
             String::new()
         } else {
-            statement.name()
+            statement.label().name()
         }
     }
 
     /// Has the server know the text.
     fn ensure(&mut self, id: Id, statement: &Statement, unnamed: bool) {
-        let server = &mut self.servers[id];
-        let number = statement.number;
+        let label = statement.label();
+        let statements = &mut self.servers[id].statements;
         let name = if unnamed {
-            if server.statements.unnamed == Some(number) {
+            if statements.unnamed == Some(label.serial) {
                 return;
             }
-            server.statements.unnamed = Some(number);
+            statements.unnamed = Some(label.serial);
             String::new()
         } else {
-            if server.statements.touch(number) {
+            if statements.touch(label) {
                 return;
             }
-            server.statements.add(number);
-            statement.name()
+            self.close_namesake(id, label);
+            self.servers[id].statements.add(label);
+            label.name()
         };
+        let server = &mut self.servers[id];
         statement.write(&mut server.output, &name);
+        let at = server.ask();
         server.expected.push_back(Expected::Parse {
-            number,
+            label,
+            at,
             unnamed,
             hidden: true,
             undo: None,
@@ -265,26 +281,35 @@ impl Proxy {
 
     /// What it has is not known any more: it is to have nothing.
     pub(super) fn forget_statements(&mut self, id: Id) {
-        for number in self.servers[id].statements.drain() {
-            self.close_own(id, number);
+        for label in self.servers[id].statements.drain() {
+            self.close_own(id, label);
         }
         if !self.servers[id].expected.is_empty() {
             // Without one the replies would be awaited for ever.
             let server = &mut self.servers[id];
             frontend::sync(&mut server.output);
+            server.asks = 0;
             server.expected.push_back(Expected::Own(Own::Parameters));
             self.flush_server(id);
         }
     }
 
-    fn close_own(&mut self, id: Id, number: u64) {
+    /// A server has one name for one statement. Of the other one no client knows any more.
+    fn close_namesake(&mut self, id: Id, label: Label) {
+        if let Some(other) = self.servers[id].statements.namesake(label) {
+            self.servers[id].statements.remove(other);
+            self.close_own(id, other);
+        }
+    }
+
+    fn close_own(&mut self, id: Id, label: Label) {
         let server = &mut self.servers[id];
-        let name = format!("bpfdb_{number}");
-        if frontend::close(OF_STATEMENT, &name, &mut server.output).is_ok() {
+        if frontend::close(OF_STATEMENT, &label.name(), &mut server.output).is_ok() {
+            server.ask();
             server.expected.push_back(Expected::Close {
                 hidden: true,
                 undo: None,
-                keeps: Keeps::Own(number),
+                keeps: Keeps::Own(label),
             });
         }
     }

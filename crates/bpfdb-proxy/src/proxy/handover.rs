@@ -6,6 +6,7 @@
 //! themselves.
 
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use super::{Proxy, Work};
 use crate::io::slab::Id;
 use crate::kernel::abi;
 use crate::kernel::programs::{Kernel, Taken};
-use crate::kernel::shared::Word;
+use crate::kernel::shared::{Present, Word};
 use crate::server::{Copying, Expected, IDLE, Server};
 use crate::settings::PoolMode;
 use crate::traffic;
@@ -50,6 +51,10 @@ impl Proxy {
         let is_followed = !server.socket.has_tls() && !is_mirror;
         if let Some(kernel) = (self.kernel.as_mut()).filter(|_| is_followed) {
             server.slot = kernel.add_server(id, server.socket.as_fd(), server.pool);
+            server.statements.present = server.slot.map(|server| Present {
+                shared: Rc::clone(&kernel.shared),
+                server,
+            });
             self.pools[server.pool as usize].known += usize::from(server.slot.is_some());
         }
     }
@@ -71,8 +76,7 @@ impl Proxy {
             return;
         };
         let is_done = client.is_between() && client.input.is_empty();
-        // Its names are ours: the next of its messages would come back.
-        if !is_done || client.waits.is_some() || client.names.len() > 0 {
+        if !is_done || client.waits.is_some() {
             return;
         }
         let Some(kernel) = &self.kernel else {
@@ -128,8 +132,11 @@ impl Proxy {
             (&raw mut (*shared).parked).write_volatile(0);
             (&raw mut (*shared).digest).write_volatile(client.parameters.digest());
         }
-        kernel.set_word(slot, word.with(abi::BPFDB_PROXY_PINNED, is_pinned));
         let client = &mut self.clients[id];
+        client
+            .names
+            .tell(|name, number| kernel.name(slot, name, number));
+        kernel.set_word(slot, word.with(abi::BPFDB_PROXY_PINNED, is_pinned));
         client.is_away = true;
         // The word says from now on which server it has.
         if let Some(server) = client.server.take() {
@@ -151,6 +158,11 @@ impl Proxy {
         let pinned = word.has(abi::BPFDB_PROXY_PINNED) && client.mode != PoolMode::Session;
         let newly_pinned = pinned && !client.pinned;
         client.pinned |= pinned;
+        let is_due = word.due() > 0 && word.state() != abi::BPFDB_PROXY_WAITING;
+        self.unnamed_was(id, word, is_due);
+        let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
+            return;
+        };
         match word.state() {
             abi::BPFDB_PROXY_WAITING => {
                 if let Some(pool) = client.pool {
@@ -158,10 +170,7 @@ impl Proxy {
                     let waited = traffic::now().saturating_sub(since);
                     self.pools[pool as usize].traffic.wait_time += waited;
                 }
-                // In front of what has come since.
-                let mut input = BytesMut::from(&kernel.take_parked(slot)[..]);
-                input.extend_from_slice(&client.input);
-                client.input = input;
+                self.take_parked(id, slot);
                 return self.work.push_back(Work::Client(id));
             }
             abi::BPFDB_PROXY_LINKING | abi::BPFDB_PROXY_LINKED | abi::BPFDB_PROXY_RESTING => {}
@@ -183,17 +192,18 @@ impl Proxy {
         if let Some(place) = state.slot {
             (state.asked, state.begun) = kernel.shared.times(place);
         }
-        state.expected = (0..word.due()).map(|_| Expected::Query).collect();
+        let due = if is_brought { word.due() } else { 0 };
+        state.expected = (0..due).map(|_| Expected::Query).collect();
         state.status = if word.has(abi::BPFDB_PROXY_OPEN) {
             OPEN
         } else {
             IDLE
         };
-        // Each simple query has made it forget, if there was one.
+        // Each request may have made it another one, or none.
         state.statements.doubt_unnamed();
         if !is_brought {
-            let parked = kernel.take_parked(slot);
-            state.output.extend_from_slice(&parked);
+            client.parses_there = false;
+            self.take_parked(id, slot);
         }
         if newly_pinned {
             // It is not known here what was done.
@@ -202,6 +212,15 @@ impl Proxy {
         // Last: the server may be gone then.
         self.flush_server(server);
         self.work.push_back(Work::Client(id));
+    }
+
+    /// What a client has parked is in front of what has come since.
+    fn take_parked(&mut self, id: Id, slot: u32) {
+        if let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) {
+            let mut input = BytesMut::from(&kernel.take_parked(slot)[..]);
+            input.extend_from_slice(&client.input);
+            client.input = input;
+        }
     }
 
     /// LINKING: does the database bring what is parked to its own queue? It does so in its send(), which is
@@ -247,7 +266,7 @@ impl Proxy {
             let is_so = word.state() == abi::BPFDB_PROXY_RESTING
                 && word.server() == place
                 && !word.has(abi::BPFDB_PROXY_SLOW);
-            is_so.then(|| Word::new(abi::BPFDB_PROXY_IDLE, 0, word.generation()))
+            is_so.then(|| word.idle())
         };
         if kernel.change_word(slot, rests).is_ok() {
             return self.unlist(id);
@@ -287,6 +306,9 @@ impl Proxy {
         let server = &mut self.servers[id];
         // Bytes have come this way, so no program goes over this stream.
         server.framing = stream_of(self.kernel.as_ref(), server);
+        if let (Some(kernel), Some(place), true) = (&self.kernel, server.slot, server.resumes) {
+            server.answers = kernel.shared.answers(place);
+        }
         server.resumes = false;
     }
 

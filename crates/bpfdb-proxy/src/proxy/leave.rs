@@ -26,6 +26,10 @@ impl Proxy {
             self.shadow_is_gone(shadow, queued, is_over);
         }
         if let (Some(kernel), Some(slot)) = (&mut self.kernel, client.slot) {
+            client.names.clear();
+            client
+                .names
+                .tell(|name, number| kernel.name(slot, name, number));
             kernel.remove_client(slot);
         }
         let logs = self.settings.administration.log_disconnections && !is_shadow;

@@ -122,11 +122,12 @@ impl Proxy {
         if self.is_behind(shadow) {
             return false;
         }
+        self.look_at_unnamed(id);
         let Some((client, copy)) = self.clients.two(id, shadow) else {
             return false;
         };
         copy.parameters.clone_from(&client.parameters);
-        copy.names.clone_from(&client.names);
+        copy.names = client.names.copy();
         if let Some(state) = &mut copy.shadow {
             state.is_stale = false;
         }
@@ -172,6 +173,7 @@ impl Proxy {
 
     /// With all that its client's session has by now; state that the session has beyond that it lacks.
     fn make_shadow(&mut self, id: Id, key: Key, database: String) -> Result<Id, String> {
+        self.look_at_unnamed(id);
         let socket = Stream::nowhere().map_err(|error| error.to_string())?;
         let number = self.pool(key).map_err(|(_, told)| told)?;
         let pool = &mut self.pools[number as usize];
@@ -181,7 +183,7 @@ impl Proxy {
         copy.stage = Stage::Ready;
         copy.user.clone_from(&client.user);
         copy.parameters.clone_from(&client.parameters);
-        copy.names.clone_from(&client.names);
+        copy.names = client.names.copy();
         (copy.pool, copy.mode) = (Some(number), pool.mode);
         copy.shadow = Some(Shadow::new(database));
         self.shadows += 1;

@@ -25,6 +25,7 @@
 //! | `mirroring` | what is sent to a second database, too |
 //! | `copies` | how the process hears of what the kernel has brought, for that |
 //! | `handover` | which clients the kernel serves |
+//! | `unnamed` | what it has done with their unnamed statements |
 //! | `stopper` | what is said from other threads |
 //! | `succession` | another proxy takes the place of this one |
 //! | `predecessor` | this proxy takes the place of another one |
@@ -57,6 +58,7 @@ mod settled;
 mod stopper;
 mod succession;
 mod timeouts;
+mod unnamed;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -237,7 +239,7 @@ impl Proxy {
             pools: Vec::new(),
             hosts: FxHashMap::default(),
             by_key: FxHashMap::default(),
-            texts: Texts::default(),
+            texts: Texts::new(kernel.as_ref().map(|kernel| Rc::clone(&kernel.shared))),
             secrets: Secrets::default(),
             keys: FxHashMap::default(),
             client_tls,

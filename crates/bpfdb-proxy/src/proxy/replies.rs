@@ -26,6 +26,11 @@ mod kind {
     pub(super) const ROW: u8 = b'D';
 }
 
+/// Does it answer a message of a batch? Of two answers to one the second is counted.
+fn is_answer(kind: u8) -> bool {
+    b"123CIsTn".contains(&kind)
+}
+
 use kind::{CLOSED, COMPLETE, COPY_IN, ERROR, PARAMETER, PARSED, READY, ROW};
 
 impl Proxy {
@@ -137,6 +142,7 @@ impl Proxy {
         };
         let mut shown = own.is_none();
         let mut over = false;
+        server.answers += usize::from(is_answer(kind));
         match kind {
             PARSED | CLOSED => shown &= !self.made(id),
             COMPLETE if shown => self.complete(id, size, body),
@@ -146,6 +152,7 @@ impl Proxy {
             COPY_IN => self.copies(id),
             READY => {
                 let status = server.input[body];
+                self.brought_is_answered(id);
                 over = self.ready(id, status);
                 if let Some(own) = self.servers[id].refused {
                     return self.unfit(id, own);

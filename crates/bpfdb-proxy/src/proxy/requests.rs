@@ -142,6 +142,10 @@ impl Proxy {
             self.refuse(id, state::PROTOCOL_VIOLATION, &told);
             return false;
         }
+        if client.parses_there {
+            // Behind its answer it is known what the unnamed statement is.
+            return false;
+        }
         let server = match client.server {
             Some(server) => server,
             // Data for a COPY that has failed: a server would pass over them, too.
@@ -182,7 +186,11 @@ impl Proxy {
             SYNC => self.sync(id, server),
             COPY_DONE | COPY_FAIL => self.copy_ends(id, server),
             COPY_DATA => self.copy_data(server),
-            EXECUTE | FLUSH => self.clients[id].is_open = true,
+            EXECUTE => {
+                self.clients[id].is_open = true;
+                self.servers[server].ask();
+            }
+            FLUSH => self.clients[id].is_open = true,
             _ => {}
         }
         self.pass(id, server, kind, size);
@@ -241,6 +249,7 @@ impl Proxy {
         client.names.set(b"", None);
         let server_state = &mut self.servers[server];
         server_state.statements.unnamed = None;
+        server_state.asks = 0;
         server_state.expected.push_back(Expected::Query);
         self.pass(id, server, QUERY, size);
         Outcome::Done
@@ -253,6 +262,7 @@ impl Proxy {
             server.unsure |= server.has_data;
         } else {
             self.clients[id].is_open = false;
+            server.asks = 0;
             server.expected.push_back(Expected::Sync);
         }
     }

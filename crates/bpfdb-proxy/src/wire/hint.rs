@@ -24,7 +24,30 @@ pub(crate) struct Hint {
     pub(crate) calls_session: bool,
     /// A tag DEALLOCATE may be of a statement of the proxy's own.
     pub(crate) names_ours: bool,
+    /// It is one statement, which leaves nothing in its session: the kernel may bring it without the process.
+    pub(crate) is_plain: bool,
 }
+
+/// Statements that may be plain.
+const PLAIN: [&[u8]; 17] = [
+    b"abort",
+    b"begin",
+    b"commit",
+    b"delete",
+    b"end",
+    b"insert",
+    b"merge",
+    b"release",
+    b"rollback",
+    b"savepoint",
+    b"select",
+    b"show",
+    b"start",
+    b"table",
+    b"update",
+    b"values",
+    b"with",
+];
 
 /// Functions that lock for the session.
 const LOCKS: [&[u8]; 4] = [
@@ -53,19 +76,23 @@ impl Hint {
         let has = |word: &str| all.contains(&word.as_bytes());
         let is_one = is_whole && is_one_statement(&lower);
         let creates_lasting = is_whole && !is_temporary(&lower, &all);
+        // What is not looked at may say anything.
+        let selects_temporary = !creates_lasting && (!is_whole || has("create") || has("into"));
+        // What lies beyond is looked at as it comes (`Beyond`).
+        let calls_session = all.iter().any(|word| LOCKS.contains(word))
+            || has("pg_settings") && has("update")
+            || contains(&lower, b"u&\"")
+            || sets_for_session(&lower)
+            || is_block(&lower);
+        let name = |name: &[u8]| contains(&lower, name);
         Self {
             set_is_known: is_one && is_known_set(&lower),
             cursor_ends: is_whole && !has("hold"),
             creates_lasting,
-            // What is not looked at may say anything.
-            selects_temporary: !creates_lasting && (!is_whole || has("create") || has("into")),
-            // What lies beyond is looked at as it comes (`Beyond`).
-            calls_session: all.iter().any(|word| LOCKS.contains(word))
-                || has("pg_settings") && has("update")
-                || contains(&lower, b"u&\"")
-                || sets_for_session(&lower)
-                || is_block(&lower),
-            names_ours: !is_whole || contains(&lower, b"bpfdb_") || contains(&lower, b"u&\""),
+            selects_temporary,
+            calls_session,
+            names_ours: !is_whole || name(b"bpfdb_") || name(b"\"~") || name(b"u&\""),
+            is_plain: is_one && !selects_temporary && !calls_session && begins_plainly(&lower),
         }
     }
 
@@ -99,6 +126,7 @@ impl Hint {
             selects_temporary: self.selects_temporary || other.selects_temporary,
             calls_session: self.calls_session || other.calls_session,
             names_ours: self.names_ours || other.names_ours,
+            is_plain: self.is_plain && other.is_plain,
         }
     }
 }
@@ -145,6 +173,13 @@ fn words(lower: &[u8]) -> Vec<&[u8]> {
         .split(|byte| !is_of_word(*byte))
         .filter(|word| !word.is_empty())
         .collect()
+}
+
+/// Does a text begin with the word of a statement that may be plain?
+fn begins_plainly(lower: &[u8]) -> bool {
+    let text = lower.trim_ascii_start();
+    let end = text.iter().position(|byte| !is_of_word(*byte));
+    PLAIN.contains(&&text[..end.unwrap_or(text.len())])
 }
 
 /// Nothing follows a semicolon. One within a text counts, which is safe.
@@ -398,6 +433,27 @@ mod tests {
         }
         assert!(Beyond::of(b"select pg_advisory_").calls_session(b"lock(1)"));
         assert!(!Beyond::of(b"insert into a values").calls_session(b"('configuration')"));
+    }
+
+    #[test]
+    fn what_leaves_nothing_is_plain() {
+        let is_plain = |text: &str| Hint::of(text.as_bytes(), true).is_plain;
+        for plain in ["select $1::int", " BEGIN", "insert into a values ($1);"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for not in [
+            "set a = 1",
+            "deallocate all",
+            "selected",
+            "",
+            "select 1 into temp a",
+            "select pg_advisory_lock($1)",
+            "copy a from stdin",
+            "select 1; discard all",
+        ] {
+            assert!(!is_plain(not), "{not}");
+        }
+        assert!(!Hint::of(b"select 1", false).is_plain);
     }
 
     #[test]

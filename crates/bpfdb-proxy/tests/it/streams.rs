@@ -64,6 +64,19 @@ fn batch(random: &mut Random) -> Request {
     (bytes, 1)
 }
 
+/// A batch as drivers send it.
+fn driven(random: &mut Random) -> Request {
+    let text = text(random);
+    let text = text.split(';').next().unwrap_or_default();
+    let name = ["", "", "S_1", "named"][random.below(4)];
+    let parts = match random.below(4) {
+        0 => parse(name, text),
+        1 => execute(name),
+        _ => [parse("", text), execute("")].concat(),
+    };
+    ([parts, sync()].concat(), 1)
+}
+
 fn copy(random: &mut Random) -> Request {
     if random.below(2) == 0 {
         let count = random.below(3000);
@@ -89,8 +102,9 @@ fn copy(random: &mut Random) -> Request {
 }
 
 fn request(random: &mut Random) -> Request {
-    match random.below(8) {
+    match random.below(11) {
         0 | 1 => batch(random),
+        8..=10 => driven(random),
         2 => copy(random),
         3 => {
             let texts: Vec<String> = (0..=random.below(4)).map(|_| text(random)).collect();

@@ -38,6 +38,21 @@ pub(crate) fn execute(name: &str) -> Vec<u8> {
     [bind, message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0")].concat()
 }
 
+/// The same with a parameter, as text.
+pub(crate) fn execute_with(name: &str, value: &str) -> Vec<u8> {
+    let mut body = format!("\0{name}\0\0\0\0\x01").into_bytes();
+    body.extend((value.len() as u32).to_be_bytes());
+    body.extend(value.as_bytes());
+    body.extend([0, 0]);
+    let rest = [message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0")].concat();
+    [message(b'B', &body), rest].concat()
+}
+
+/// Close of a statement.
+pub(crate) fn close(name: &str) -> Vec<u8> {
+    message(b'C', format!("S{name}\0").as_bytes())
+}
+
 pub(crate) fn sync() -> Vec<u8> {
     message(b'S', b"")
 }

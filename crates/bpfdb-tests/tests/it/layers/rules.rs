@@ -157,8 +157,8 @@ pub(super) const CRATES: &[Crate] = &[
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
-        "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "statements", "auth", "pool", "mirror", "takeover", "client",
-        "server", "kernel", "metrics", "proxy",
+        "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "kernel", "statements", "auth", "pool", "mirror", "takeover", "client",
+        "server", "metrics", "proxy",
         "flags",
     ]),
     of("bpfdb-tests", &[
