@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What both examples share: where the packet came from, and this processor's
+/* What these examples share: where the packet came from, and this processor's
  * session. */
 #ifndef EXAMPLES_PACKETS_BPF_H
 #define EXAMPLES_PACKETS_BPF_H

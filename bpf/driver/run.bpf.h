@@ -109,8 +109,15 @@ static __always_inline u32 copy_tries(void)
 	return config.versions == 1 ? BPFDB_READ_TRIES : BPFDB_COPY_TRIES;
 }
 
+/* How a GET reads. */
+enum reading {
+	READ_GET,
+	READ_FOR_UPDATE,
+	READ_PEEK, /* the newest version, whatever the transaction is, without a lock */
+};
+
 static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32 offset, u32 room,
-				   u32 type, bool update)
+				   u32 type, enum reading how)
 {
 	bool by_snapshot = false;
 	int status = RETRY;
@@ -120,7 +127,10 @@ static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32
 	{
 		if (unlikely(i == copy_tries()))
 			by_snapshot = read_takes_snapshot(s);
-		status = update ? bpfdb_get_for_update(s) : bpfdb_get(s);
+		if (how == READ_PEEK)
+			status = bpfdb_peek(s);
+		else
+			status = how == READ_FOR_UPDATE ? bpfdb_get_for_update(s) : bpfdb_get(s);
 		if (status == BPFDB_FOUND)
 			status = form_is_large(s->value_len)
 					 ? large_tell(s, run->io, run->offset)

@@ -73,6 +73,8 @@ __noinline enum bpfdb_status bpfdb_value_alloc(struct bpfdb_session *s NONNULL, 
 		if (len <= BPFDB_INLINE_MAX)
 			return BPFDB_OK;
 		s->value[0] = value_slot(len);
+		if (unlikely(!s->value[0]) && s->keeps_index == BPFDB_INDEX_SHRINKS)
+			s->value[0] = slot_from_reserve(len);
 		if (s->value[0]) {
 			s->value_owned = value_owned(len, s->value[0]);
 			return BPFDB_OK;
@@ -224,20 +226,21 @@ static __always_inline bool presence_may_change(const struct bpfdb_session *s,
 	return s->value_len >= BPFDB_EXPIRES || version_form(&cell->head) >= BPFDB_EXPIRES;
 }
 
-/* Is a pending version to be replaced by one that the scan lock forbids? Its holder takes a plain
- * version that is pending over a plain one for present. */
-static __always_inline bool replacing_is_forbidden(struct bpfdb_session *s, struct bpfdb_lock *lock)
+/* May the session's value replace its pending version: OK, NOT_INDEXED, or CONFLICT? The holder of the
+ * scan lock takes a plain version that is pending over a plain one for present. */
+static __always_inline int replacing_allowed(struct bpfdb_session *s, struct bpfdb_lock *lock)
 {
+	int status;
 	u64 old;
 
 	if (s->value_len < BPFDB_EXPIRES)
-		return false;
+		return BPFDB_OK;
 	/* Atomic: it must be seen before the lock is read. */
 	old = SWAP(&lock->meta, BPFDB_ABSENT);
-	if (likely(!scan_lock_forbids(s)))
-		return false;
-	STORE_RELEASE(lock->meta, old);
-	return true;
+	status = presence_allowed(s);
+	if (unlikely(status != BPFDB_OK))
+		STORE_RELEASE(lock->meta, old);
+	return status;
 }
 
 /* The session's value takes the place of the pending version of its lock. */
@@ -246,11 +249,13 @@ static __always_inline int pending_replace(struct bpfdb_session *s, struct bpfdb
 	u32 old_form = lock->meta & BPFDB_FORM_MASK;
 	u64 old_data = lock->data[0];
 	u32 bytes = record_with(s, s->key_len, s->value_len, log_write_room(s->key_len, old_form));
+	int status;
 
 	if (!record_fits(bytes))
 		return BPFDB_TXN_TOO_LARGE;
-	if (replacing_is_forbidden(s, lock))
-		return BPFDB_CONFLICT;
+	status = replacing_allowed(s, lock);
+	if (status != BPFDB_OK)
+		return status;
 	lock_set_pending(lock, s);
 	record_count(s, bytes);
 	version_dispose(old_form, old_data);
@@ -281,8 +286,12 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	/* Moved, or about to be. */
 	if (!cell_is_of_lock(s, cell, header, number) || (header & BPFDB_CELL_LATCH))
 		return RETRY;
-	if (presence_may_change(s, cell) && scan_lock_forbids(s))
-		return BPFDB_CONFLICT;
+	if (presence_may_change(s, cell)) {
+		int status = presence_allowed(s);
+
+		if (status != BPFDB_OK)
+			return status;
+	}
 	if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) != header)
 		return RETRY;
 	lock->mode = BPFDB_LOCK_PENDING;
@@ -362,8 +371,11 @@ static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell 
 	status = versions_ready(s, cell, address, header);
 	if (unlikely(status != BPFDB_OK))
 		return status;
-	if (unlikely(presence_may_change(s, cell)) && scan_lock_forbids(s))
-		return BPFDB_CONFLICT;
+	if (unlikely(presence_may_change(s, cell))) {
+		status = presence_allowed(s);
+		if (status != BPFDB_OK)
+			return status;
+	}
 	return CAS(&cell->header, header,
 		   header_next(header, (header & BPFDB_CELL_AUX) | auto_flags(s))) == header
 		       ? BPFDB_OK

@@ -337,6 +337,7 @@ static __always_inline int session_take(u32 kind, u32 holder)
 	s->holder = holder;
 	s->expires = 0;
 	s->unlogged = 0;
+	s->keeps_index = 0;
 	s->keeps_depends = 0;
 	s->untracked = 0;
 	s->depends = 0;

@@ -185,8 +185,8 @@ static __always_inline u32 insert_reach(u32 page)
  * Inserts a record for the session's key, without a value, with `flags` (and
  * owner or readers) in its header from its first visible moment. OK: *address
  * is the cell; from then on it may be moved, unless it is latched. RETRY: it was inserted meanwhile, or a latch was taken. NEED_SPLIT:
- * there is no room near the key's home in page session->room_page, or little. CONFLICT: it would be
- * PENDING, and the scan lock forbids that.
+ * there is no room near the key's home in page session->room_page, or little. CONFLICT, NOT_INDEXED: it
+ * would be PENDING, and presence_allowed() forbids that.
  * A latched section: the caller has preemption off.
  */
 static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 key_slot,
@@ -212,9 +212,12 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 		home_unlatch(home_cell);
 		return RETRY;
 	}
-	if ((flags & BPFDB_CELL_PENDING) && scan_lock_forbids(s)) {
-		home_unlatch(home_cell);
-		return BPFDB_CONFLICT;
+	if (flags & BPFDB_CELL_PENDING) {
+		found = presence_allowed(s);
+		if (found != BPFDB_OK) {
+			home_unlatch(home_cell);
+			return found;
+		}
 	}
 	offset = cell_claim(b.memory, b.index, insert_reach(b.page));
 	if (offset < 0) {

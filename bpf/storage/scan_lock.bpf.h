@@ -67,6 +67,24 @@ static __always_inline bool scan_lock_forbids(struct bpfdb_session *s)
 	return unlikely(word) && scan_lock_is_in_the_way(s, word);
 }
 
+/* Is the key a row of an ordered table, or a node of an index, and the session none that keeps indexes?
+ * Recovery brings the nodes with the rows. */
+static __noinline bool index_is_in_the_way(const struct bpfdb_session *s)
+{
+	u32 keyspace = keyspace_of(s->key[0], s->key_len);
+
+	return keyspace >= BPFDB_KEYSPACE_ORDERED && keyspace <= BPFDB_KEYSPACE_NODES &&
+	       !s->keeps_index && !s->unlogged;
+}
+
+/* May the session make its key come or go: OK, NOT_INDEXED, or CONFLICT. */
+static __always_inline int presence_allowed(struct bpfdb_session *s)
+{
+	if (unlikely(key_is_reserved(s->key[0])) && index_is_in_the_way(s))
+		return BPFDB_NOT_INDEXED;
+	return scan_lock_forbids(s) ? BPFDB_CONFLICT : BPFDB_OK;
+}
+
 static __always_inline bool scan_lock_is_mine(const struct bpfdb_session *s)
 {
 	return unlikely((u32)LOAD(engine.scan_lock) == s->index + 1);

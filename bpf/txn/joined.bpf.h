@@ -36,6 +36,7 @@ static __always_inline u64 config_digest(void)
 	digest = digest * DIGEST_FACTOR + config.log_ring;
 	digest = digest * DIGEST_FACTOR + config.log_rings;
 	digest = digest * DIGEST_FACTOR + config.user_sessions;
+	digest = digest * DIGEST_FACTOR + config.ordered_tables;
 	return digest;
 }
 

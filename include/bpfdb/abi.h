@@ -20,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 23
+#define BPFDB_ABI_VERSION 24
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says which operation writes what. */
@@ -266,6 +266,11 @@ enum bpfdb_txn_state {
 #define BPFDB_PHASE_COMMITTED 2ULL  /* payload: commit timestamp */
 #define BPFDB_PAYLOAD_MASK ((1ULL << BPFDB_PHASE_SHIFT) - 1)
 
+/* keeps_index. A row that goes frees memory: so nodes that are written for it may take the reserve. */
+#define BPFDB_INDEX_LEFT_ALONE 0
+#define BPFDB_INDEX_GROWS 1
+#define BPFDB_INDEX_SHRINKS 2
+
 /* value_owned: the address below, the form without BPFDB_EXPIRES above. */
 #define BPFDB_OWNED_SHIFT 40
 
@@ -342,7 +347,7 @@ struct bpfdb_session {
 	__u64 key[BPFDB_KEY_MAX / 8 + 2];
 
 	/* Seldom used. */
-	__u64 begun;    /* when the snapshot was taken, CLOCK_MONOTONIC, to 10 ms */
+	__u64 begun; /* when the snapshot was taken, CLOCK_MONOTONIC, to 10 ms */
 	__u64 spare_aux; /* address of an aux block for the next record that needs one; 0: none */
 	__u64 room_cell; /* address of the record whose version array is in the way */
 	__u32 holder; /* what opened it, as in struct bpfdb_config */
@@ -371,6 +376,10 @@ struct bpfdb_session {
 	__u32 release_next; /* FINISHING: the first lock that this round has not looked at */
 	__u32 release_left; /* 1: this round has met a lock that could not be released */
 
+	/* BPFDB_INDEX_: does it keep the indexes of ordered tables, so that it may make their keys
+	 * come and go? bpf/storage/scan_lock.bpf.h. */
+	__u32 keeps_index;
+
 	/* For continuation-passing style: programs to run after the operator,
 	 * by outcome. */
 	__u32 on_found;
@@ -378,7 +387,7 @@ struct bpfdb_session {
 	__u32 on_ok;
 	__u32 on_error;
 	__u8 pad[512 - 2 * sizeof(__u64) -
-		 10 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
+		 11 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -546,6 +555,7 @@ struct bpfdb_config {
 	__u32 log_rings; /* how many: a power of two */
 	__u32 port; /* TCP port of the Redis front end, host order */
 	__u32 user_sessions; /* buffers of each process for sessions of user space */
+	__u32 ordered_tables; /* how many, up to BPFDB_ORDERED_TABLES_MAX */
 };
 _Static_assert(__builtin_offsetof(struct bpfdb_config, holder) == 4 &&
 		       __builtin_offsetof(struct bpfdb_config, layout) == 8 &&

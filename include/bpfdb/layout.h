@@ -112,6 +112,7 @@
 	X(session, interactive)                                                                    \
 	X(session, untracked)                                                                      \
 	X(session, patient)                                                                        \
+	X(session, keeps_index)                                                                    \
 	X(session, lock_pages)                                                                     \
 	X(session, lock_lists)                                                                     \
 	X(session, release_next)                                                                   \
@@ -135,6 +136,7 @@
 	X(config, log_rings)                                                                       \
 	X(config, port)                                                                            \
 	X(config, user_sessions)                                                                   \
+	X(config, ordered_tables)                                                                  \
 	X(time, offset)                                                                            \
 	X(time, fixed)                                                                             \
 	X(time, boot)                                                                              \

@@ -24,6 +24,26 @@
 #define BPFDB_KEYSPACES 32
 #define BPFDB_KEYSPACE_PAGES 16
 #define BPFDB_DATABASES 16
+/* Ordered tables of an engine, at most: the rows of each are a keyspace of its own, from this one
+ * on, and one more has the nodes of their indexes. bpf/operators/ordered.bpf.h. */
+#define BPFDB_ORDERED_TABLES_MAX 8
+#define BPFDB_KEYSPACE_ORDERED 18
+#define BPFDB_KEYSPACE_NODES (BPFDB_KEYSPACE_ORDERED + BPFDB_ORDERED_TABLES_MAX)
+/* The key of a node, behind the prefix: the table, the level, and the fence, which is as long as a
+ * key of the table may be. */
+#define BPFDB_NODE_NAME 2
+#define BPFDB_ORDERED_KEY_MAX (BPFDB_KEY_MAX - BPFDB_KEYSPACE_PREFIX - BPFDB_NODE_NAME)
+/* In the place of a level: the record that has the height of the index. */
+#define BPFDB_NODE_HEIGHT 255
+/* Levels of an index: each but the highest has two nodes at least, or it would not be there. */
+#define BPFDB_NODE_LEVELS_MAX 48
+/* A node is split when it is longer than this, bytes: an insert writes all of a leaf, in memory
+ * and in the log, and locks all of it. */
+#define BPFDB_NODE_BYTES 1024
+/* But it has so many entries at least, however long they are. */
+#define BPFDB_NODE_ENTRIES_MIN 4
+/* The longest node, bytes: header, fence, entries with two bytes before each. */
+#define BPFDB_NODE_MAX 4096
 /* In a set of keyspaces: keys without a prefix. */
 #define BPFDB_KEYSPACE_NONE 31
 /* Longest value in one slot, bytes: half of a slab page, since a longer one would
@@ -192,6 +212,11 @@ _Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 b
 _Static_assert(BPFDB_LOG_PAD >= 1024 + BPFDB_KEY_MAX + BPFDB_VALUE_MAX, "one write fits the pad");
 _Static_assert(BPFDB_KEYSPACES == 32 && BPFDB_KEYSPACE_NONE == BPFDB_KEYSPACES - 1,
 	       "a set of keyspaces has 32 bits");
+_Static_assert(BPFDB_KEYSPACE_NODES < BPFDB_KEYSPACE_NONE, "ordered tables have their keyspaces");
+_Static_assert(8 + BPFDB_ORDERED_KEY_MAX +
+			       (BPFDB_NODE_ENTRIES_MIN + 1) * (2 + BPFDB_ORDERED_KEY_MAX) <=
+		       BPFDB_NODE_MAX,
+	       "before a node is split it has one entry too many");
 _Static_assert(BPFDB_VERSIONS_MAX <= 8, "a version array fits the aux block");
 
 #endif

@@ -16,12 +16,13 @@
 #define BPFDB_COUNTED_OPERATOR_LIST(X)                                                             \
 	X(BEGIN, bpfdb_begin_interactive(s))                                                       \
 	X(BEGIN_READ_ONLY, bpfdb_begin_read_only(s))                                               \
-	X(GET, run_get(s, run, offset, room, request_type(request->operation), false))             \
+	X(GET, run_get(s, run, offset, room, request_type(request->operation), READ_GET))          \
 	X(SET, run_set(s, run, offset, request))                                                   \
 	X(DELETE, bpfdb_delete(s))                                                                 \
 	X(COMMIT, bpfdb_commit(s))                                                                 \
 	X(ROLLBACK, bpfdb_rollback(s))                                                             \
-	X(GET_FOR_UPDATE, run_get(s, run, offset, room, request_type(request->operation), true))
+	X(GET_FOR_UPDATE,                                                                          \
+	  run_get(s, run, offset, room, request_type(request->operation), READ_FOR_UPDATE))
 
 /* EVICT: struct bpfdb_sampled has what `large` and `offset` are, header and meta. DEMOTE, PROMOTE: the
  * value of a version goes to a file, or comes back. See struct bpfdb_request. Requests with these are
@@ -35,7 +36,7 @@
  * more. ACCESS: of the key; `offset` becomes its meta, `large` its access word, if not 0. HASH: of the
  * key, in the session, for run_lock. LARGE_: the next bytes of the large value that a SET is to take;
  * some bytes of the one that a GET found; the value of a key, if it is large, to be taken by a SET of
- * another key or time. */
+ * another key or time. PEEK: GET without a lock, also in a transaction. */
 #define BPFDB_UNCOUNTED_OPERATOR_LIST(X)                                                           \
 	X(WATCH, run_watch(s, run->io, offset, room))                                              \
 	X(LARGE_WRITE, large_write(s, run->io, run->offset))                                       \
@@ -43,7 +44,8 @@
 	X(LARGE_SHARE, run_share(s, run))                                                          \
 	X(HASH, bpfdb_hash(s))                                                                     \
 	X(ACCESS, run_access(s, request))                                                          \
-	X(SETTLE, bpfdb_settle(s))
+	X(SETTLE, bpfdb_settle(s))                                                                 \
+	X(PEEK, run_get(s, run, offset, room, BPFDB_TYPE_STRING, READ_PEEK))
 
 #define BPFDB_OPERATION_NUMBER(name, call) BPFDB_OP_##name,
 enum bpfdb_operation {

@@ -56,10 +56,12 @@
 	X(TIER_CORRUPT, 41, "the file of the cold value is damaged where the value is",            \
 	  "start the server again on a new engine, which recovers from checkpoint and log")        \
 	X(TIER_UNAVAILABLE, 42, "the file of the cold value cannot be read",                       \
-	  "look into the logs of the owner; a process that is attached reads no cold values")
+	  "look into the logs of the owner; a process that is attached reads no cold values")      \
+	X(NOT_INDEXED, 43, "a key of an ordered table comes and goes with its index only",         \
+	  "insert and delete it as a row of the table, without an expiry (docs/ordered-tables.md)")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 43 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 44 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

@@ -15,6 +15,8 @@
  *                         only that: BAD_REQUEST for one that a GET left
  *   bpfdb_delete          FOUND, NOT_FOUND, Error
  *   bpfdb_watch           OK, Error; a token to compare, see watch.bpf.h
+ *   bpfdb_ordered_scan, bpfdb_ordered_next
+ *                         keys of an ordered table in their order, see ordered.bpf.h
  *
  * Operands: session->key and key_len; session->value and value_len. A value of
  * up to BPFDB_INLINE_MAX bytes is in session->value[]; a longer one in the slot
@@ -29,6 +31,7 @@
 #define BPFDB_BPFDB_BPF_H
 
 #include "../../operators/maintenance.bpf.h"
+#include "../../operators/ordered.bpf.h"
 #include "../../operators/scan.bpf.h"
 #include "../../operators/watch.bpf.h"
 

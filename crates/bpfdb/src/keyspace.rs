@@ -29,9 +29,17 @@ impl Keyspace {
     pub const OWN: Self = Self(0);
     /// Pages of large collections.
     pub const PAGES: Self = Self(abi::BPFDB_KEYSPACE_PAGES as u8);
+    /// Nodes of the indexes of ordered tables.
+    pub(crate) const NODES: Self = Self(abi::BPFDB_KEYSPACE_NODES as u8);
     /// The empty key of Redis database 0, whose stored key is the prefix alone: the engine knows no
     /// empty keys.
     pub const EMPTY_KEY: Self = Self(17);
+
+    /// Rows of an ordered table.
+    pub(crate) const fn of_ordered_table(table: u8) -> Self {
+        assert!((table as u32) < abi::BPFDB_ORDERED_TABLES_MAX);
+        Self(abi::BPFDB_KEYSPACE_ORDERED as u8 + table)
+    }
 
     /// Number in the arrays of the engine.
     pub fn number(self) -> usize {

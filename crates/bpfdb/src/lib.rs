@@ -43,6 +43,7 @@ pub mod mounts;
 pub mod objects;
 mod operators;
 mod options;
+mod ordered;
 mod program;
 mod random;
 mod scan;
@@ -73,6 +74,7 @@ pub use maps::{engine_exists, first_missing_pin, pinned_memory};
 pub use memory::cgroups as memory_cgroups;
 pub use memory::grace::Grace;
 pub use options::{Options, SEGMENT_SIZE, log_rings};
+pub use ordered::{OrderedTable, Rows, prefix_range};
 pub use program::{Program, find as find_program, open_object};
 pub use scan::scan_region;
 pub use session::{

@@ -43,6 +43,10 @@ pub struct Options {
     /// has no log. A process that asks for one must also write it out ([`crate::Log`]): the engine
     /// refuses writes with [`crate::Status::LogFull`] when a ring is full.
     pub log_ring: u32,
+    /// Tables whose keys can be scanned in their order ([`crate::OrderedTable`]), up to
+    /// `BPFDB_ORDERED_TABLES_MAX`: their numbers are those below this. They cost nothing while they are
+    /// empty. A log that has rows of a table is to be recovered into an engine that has it, too.
+    pub ordered_tables: u32,
 }
 
 impl Default for Options {
@@ -59,6 +63,7 @@ impl Default for Options {
             snapshot_max_age: Duration::from_secs(30),
             port: 0,
             log_ring: 0,
+            ordered_tables: 0,
         }
     }
 }
@@ -106,6 +111,7 @@ impl Options {
             port: u32::from(self.port),
             user_sessions: self.user_sessions,
             log_ring: self.log_ring,
+            ordered_tables: self.ordered_tables,
             log_rings: if self.log_ring == 0 { 1 } else { log_rings()? },
             identity: identity()?,
             ..Default::default()
@@ -156,6 +162,12 @@ impl Options {
                 )));
             }
         }
+        bounded(
+            "ordered tables",
+            self.ordered_tables.into(),
+            0,
+            abi::BPFDB_ORDERED_TABLES_MAX.into(),
+        )?;
         bounded("user sessions", self.user_sessions.into(), 1, 4096)?;
         bounded(
             "locks",

@@ -225,6 +225,28 @@ impl Session {
         unsafe { (&raw mut (*self.own_state()).unlogged).write_volatile(1) };
     }
 
+    /// Does `work`, in which the session may make keys of ordered tables come and go, as whoever keeps
+    /// their indexes does. What waits when it ends is executed without that.
+    /// `how`: `BPFDB_INDEX_GROWS` or `BPFDB_INDEX_SHRINKS`.
+    pub(crate) fn keeping_index<T>(&mut self, how: u32, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.set_keeps_index(how);
+        let result = work(self);
+        self.set_keeps_index(abi::BPFDB_INDEX_LEFT_ALONE);
+        result
+    }
+
+    /// Has the engine refuse an operation, which fails the open transaction: COMMIT will roll it back.
+    pub(crate) fn fail_transaction(&mut self) {
+        let key = [0; abi::BPFDB_KEY_MAX as usize + 1];
+        let refused = self.run_one(&Operation::Set(&key, &[]));
+        debug_assert!(refused.is_err(), "the key is too long");
+    }
+
+    fn set_keeps_index(&mut self, how: u32) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.own_state()).keeps_index).write_volatile(how) };
+    }
+
     fn is_unlogged(&self) -> bool {
         // SAFETY: as above.
         unsafe { (&raw const (*self.own_state()).unlogged).read_volatile() != 0 }

@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(Status::Ok.code(), crate::abi::BPFDB_OK);
         assert_eq!(Status::OutOfMemory.code(), crate::abi::BPFDB_OUT_OF_MEMORY);
         assert_eq!(
-            Status::TierUnavailable.code() + 1,
+            Status::NotIndexed.code() + 1,
             crate::abi::BPFDB_STATUS_COUNT
         );
     }

@@ -4,6 +4,7 @@ mod checkpoints;
 mod common;
 mod engine;
 mod full_disk;
+mod ordered;
 mod overlapping;
 mod recovery;
 mod restart;

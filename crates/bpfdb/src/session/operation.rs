@@ -16,6 +16,8 @@ pub enum Operation<'a> {
     /// GET of a value of any type.
     GetAny(&'a [u8]),
     GetAnyForUpdate(&'a [u8]),
+    /// GET of the newest version, or of the transaction's own, without a lock.
+    Peek(&'a [u8]),
     Set(&'a [u8], &'a [u8]),
     /// With the time at which it expires; see [`Session::set_entry`].
     SetEntry(&'a [u8], &'a [u8], Option<u64>),
@@ -45,6 +47,7 @@ impl<'a> Operation<'a> {
             Self::GetForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE,
             Self::GetAny(_) => abi::BPFDB_OP_GET | ANY,
             Self::GetAnyForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE | ANY,
+            Self::Peek(_) => abi::BPFDB_OP_PEEK,
             Self::Set(..) | Self::SetEntry(..) => abi::BPFDB_OP_SET,
             Self::SetTyped(_, kind, ..) => abi::BPFDB_OP_SET | kind.of_operation(),
             Self::Delete(_) => abi::BPFDB_OP_DELETE,
@@ -61,7 +64,7 @@ impl<'a> Operation<'a> {
     pub(super) fn key(&self) -> &'a [u8] {
         match self {
             Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) => key,
-            Self::GetAny(key) | Self::GetAnyForUpdate(key) => key,
+            Self::GetAny(key) | Self::GetAnyForUpdate(key) | Self::Peek(key) => key,
             Self::Watch(key) | Self::Hash(key) => key,
             Self::Evict(key, ..) | Self::Access(key, _) => key,
             Self::Set(key, _) | Self::SetEntry(key, ..) | Self::SetTyped(key, ..) => key,
@@ -95,7 +98,7 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn reads(&self) -> bool {
-        self.code() & !ANY == abi::BPFDB_OP_GET || self.locks()
+        matches!(self.code() & !ANY, abi::BPFDB_OP_GET | abi::BPFDB_OP_PEEK) || self.locks()
     }
 
     /// Does it read under an exclusive lock?

@@ -4,6 +4,17 @@ use super::{Entry, Operation, Session, VALUE_MAX, WatchToken};
 use crate::{Status, ValueType};
 
 impl Session {
+    /// The newest version, or that of the open read-write transaction, without a lock: it may be another one at
+    /// any moment. Of values of up to `BPFDB_VALUE_MAX` bytes.
+    pub(crate) fn peek(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
+        let (status, place) = self.single_at(&Operation::Peek(key))?;
+        match status {
+            Status::Found => Ok(Some(self.value_of(place))),
+            Status::NotFound => Ok(None),
+            _ => Err(Status::ValueTooLarge),
+        }
+    }
+
     /// The value of `key`, or `None`.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
         self.read(&Operation::Get(key))

@@ -20,6 +20,7 @@ mod log;
 mod log_interrupted;
 mod memory;
 mod must_fail;
+mod ordered;
 mod ordering;
 mod owner;
 mod scan;

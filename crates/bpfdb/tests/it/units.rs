@@ -119,6 +119,7 @@ objects! {
     index
     large
     locks
+    ordered
     reclaim
     record
     scan

@@ -21,6 +21,7 @@ pub(crate) fn engine() -> Engine {
         memory_limit: 128 << 20,
         log_ring: 1 << 20,
         user_sessions: 8,
+        ordered_tables: 1,
         ..bpfdb::Options::default()
     };
     Engine::create(&options).expect("the engine starts")

@@ -116,7 +116,7 @@ pub(super) const CRATES: &[Crate] = &[
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
         "memory/chore", "options", "mapped", "program", "maps", "later", "driver", "claim", "memory/usage", "clock", "cold",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",
-        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "victims", "emptying", "checkpoint", "locks",
+        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "ordered", "victims", "emptying", "checkpoint", "locks",
         "tier",
     ]),
     of("bpfdb-log", &[

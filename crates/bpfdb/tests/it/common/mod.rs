@@ -26,6 +26,7 @@ pub fn options() -> Options {
         memory_ahead: 64 << 20,
         max_sessions: 80,
         user_sessions: 4,
+        ordered_tables: 1,
         ..Options::default()
     }
 }

@@ -1,0 +1,308 @@
+//! Several clients of one table.
+
+use crate::common;
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bpfdb::{ConflictCause, Engine, OrderedTable, Session, Status, prefix_range};
+
+use super::{Model, Numbers, all, engine, is_passing, key, table};
+
+/// Sessions of one engine, and a table in which every other number from 0 to 4000 is a row.
+struct Two {
+    engine: Engine,
+    table: OrderedTable,
+    one: Session,
+    two: Session,
+}
+
+fn two() -> Two {
+    let engine = engine();
+    let table = table(&engine);
+    let (mut one, two) = (engine.session(), engine.session());
+    let one_session = one.as_mut().expect("session");
+    for number in (0..4_000).step_by(2) {
+        table.set(one_session, &key(number), b"v").expect("set");
+    }
+    Two {
+        engine,
+        table,
+        one: one.expect("session"),
+        two: two.expect("session"),
+    }
+}
+
+impl Two {
+    fn scan_by_one(&mut self, from: u64, to: u64) -> usize {
+        let rows = self.table.scan(&mut self.one, key(from)..key(to), 1000);
+        rows.expect("scan").rows.len()
+    }
+}
+
+#[test]
+fn nothing_comes_or_goes_in_a_range_that_was_scanned() {
+    let mut two_clients = two();
+    // Not one row is in it.
+    two_clients.one.begin().expect("begin");
+    assert_eq!(two_clients.scan_by_one(1_001, 1_002), 0);
+    let Two {
+        table, one, two, ..
+    } = &mut two_clients;
+    assert_eq!(
+        table.set(two, &key(1_001), b"phantom"),
+        Err(Status::Conflict)
+    );
+    let cause = two.last_conflict().map(|conflict| conflict.cause);
+    assert_eq!(cause, Some(ConflictCause::Read));
+    assert_eq!(table.delete(two, &key(1_000)), Err(Status::Conflict));
+    two.begin().expect("begin");
+    assert_eq!(
+        table.set(two, &key(1_001), b"phantom"),
+        Err(Status::Conflict)
+    );
+    two.rollback().expect("rollback");
+    // A value may change that was not read, and far from there rows come and go.
+    table.set(two, &key(1_000), b"changed").expect("set");
+    table.set(two, &key(3_001), b"far").expect("set");
+    assert!(table.delete(two, &key(3_001)).expect("delete"));
+    // Who has scanned may write there.
+    table.set(one, &key(1_001), b"mine").expect("set");
+    assert_eq!(two_clients.scan_by_one(1_000, 1_003), 3);
+    two_clients.one.commit().expect("commit");
+    let Two { table, two, .. } = &mut two_clients;
+    assert!(table.delete(two, &key(1_001)).expect("delete"));
+}
+
+#[test]
+fn two_that_scan_cannot_both_insert() {
+    let Two {
+        table,
+        mut one,
+        mut two,
+        ..
+    } = two();
+    for session in [&mut one, &mut two] {
+        session.begin().expect("begin");
+        let found = table.scan(session, prefix_range(b"a"), 10).expect("scan");
+        assert!(found.rows.is_empty());
+    }
+    assert_eq!(table.set(&mut one, b"a one", b"v"), Err(Status::Conflict));
+    one.rollback().expect("rollback");
+    table
+        .set(&mut two, b"a two", b"v")
+        .expect("nobody else has read it by now");
+    two.commit().expect("commit");
+}
+
+#[test]
+fn a_scan_waits_for_nobody_and_passes_over_nothing() {
+    let mut two_clients = two();
+    let Two { table, two, .. } = &mut two_clients;
+    two.begin().expect("begin");
+    table.set(two, &key(1_001), b"not yet").expect("set");
+    table.set(two, &key(2_000), b"another value").expect("set");
+    // A snapshot has what was committed.
+    two_clients.one.begin_read_only().expect("begin");
+    assert_eq!(two_clients.scan_by_one(1_000, 1_003), 2);
+    let Two {
+        engine,
+        table,
+        one,
+        two,
+    } = &mut two_clients;
+    // A scan that would have to know what becomes of it.
+    let mut third = engine.session().expect("session");
+    for range in [1_000..1_003, 2_000..2_001] {
+        third.begin().expect("begin");
+        let range = key(range.start)..key(range.end);
+        assert_eq!(table.scan(&mut third, range, 10), Err(Status::Conflict));
+        third.rollback().expect("rollback");
+    }
+    two.commit().expect("commit");
+    let in_snapshot = table.scan(one, key(1_000)..key(1_003), 10).expect("scan");
+    assert_eq!(in_snapshot.rows.len(), 2);
+    one.commit().expect("commit");
+    // Without a transaction it is a snapshot of now.
+    assert_eq!(two_clients.scan_by_one(1_000, 1_003), 3);
+}
+
+#[test]
+fn a_snapshot_is_scanned_while_the_table_is_rebuilt() {
+    let mut two_clients = two();
+    two_clients.one.begin_read_only().expect("begin");
+    let Two { table, two, .. } = &mut two_clients;
+    for number in 0..4_000 {
+        match number % 2 {
+            0 => assert!(table.delete(two, &key(number)).expect("delete")),
+            _ => table.set(two, &key(number), b"new").expect("set"),
+        }
+    }
+    assert_eq!(two_clients.scan_by_one(0, 1_000), 500);
+    let Two {
+        table, one, two, ..
+    } = &mut two_clients;
+    assert_eq!(all(table, one, 100).expect("scan").len(), 2_000);
+    assert_eq!(all(table, two, 100).expect("scan").len(), 2_000);
+    one.commit().expect("commit");
+}
+
+/// At most one row of a group: whoever finds none inserts one, whoever finds one deletes it. The rows of all
+/// groups lie in few leaves.
+#[test]
+fn groups_never_have_two_rows() {
+    const GROUPS: usize = 12;
+    let engine = engine();
+    let table = table(&engine);
+    let (stop, inserted, conflicts) =
+        (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for number in 0..3 {
+            let (engine, table) = (&engine, &table);
+            let (stop, inserted, conflicts) = (&stop, &inserted, &conflicts);
+            scope.spawn(move || {
+                let _stop = common::Stop(stop);
+                let mut session = engine.session().expect("session");
+                let mut numbers = Numbers(number);
+                let mut numbers_of_pauses = Numbers(number + 100);
+                let mut turn = |session: &mut Session| -> Result<bool, Status> {
+                    let group = format!("group {:02} ", numbers.next(GROUPS));
+                    session.begin()?;
+                    let found = table.scan(session, prefix_range(group.as_bytes()), 10)?;
+                    match &found.rows[..] {
+                        [] => table.set(session, format!("{group}{number}").as_bytes(), b"v")?,
+                        [(key, _)] => assert!(table.delete(session, key)?),
+                        rows => panic!("{rows:?}"),
+                    }
+                    session.commit()?;
+                    Ok(found.rows.is_empty())
+                };
+                while !stop.load(Ordering::Relaxed) {
+                    match turn(&mut session) {
+                        Ok(is_new) => {
+                            inserted.fetch_add(is_new.into(), Ordering::Relaxed);
+                        }
+                        Err(status) => {
+                            assert!(is_passing(status), "{status}");
+                            conflicts.fetch_add(1, Ordering::Relaxed);
+                            session.rollback().or_else(open_no_more).expect("rollback");
+                            // Else all of them would be in each other's way again.
+                            let pause = numbers_of_pauses.next(1_000) as u64;
+                            thread::sleep(Duration::from_micros(pause));
+                        }
+                    }
+                }
+            });
+        }
+        let _stop = common::Stop(&stop);
+        let mut session = engine.session().expect("session");
+        let goes_on = || {
+            let few = inserted.load(Ordering::Relaxed) < 200;
+            let no_conflict = conflicts.load(Ordering::Relaxed) == 0;
+            (few || no_conflict) && !stop.load(Ordering::Relaxed)
+        };
+        while goes_on() {
+            let rows = all(&table, &mut session, 7).expect("scan");
+            let mut groups: Vec<_> = rows.keys().map(|key| &key[..8]).collect();
+            groups.dedup();
+            assert_eq!(groups.len(), rows.len(), "{rows:?}");
+        }
+    });
+}
+
+/// A COMMIT that has failed has ended the transaction.
+fn open_no_more(status: Status) -> Result<(), Status> {
+    match status {
+        Status::WrongState => Ok(()),
+        other => Err(other),
+    }
+}
+
+/// Threads change rows of their own, which lie among those of the others, in transactions: each knows what a scan
+/// must find of them.
+#[test]
+fn scans_of_many_clients_find_what_is_there() {
+    const CLIENTS: usize = 4;
+    const TURNS: usize = 250;
+    let engine = engine();
+    let table = table(&engine);
+    let models: Vec<Model> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (engine, table) = (&engine, &table);
+                scope.spawn(move || {
+                    let mut session = engine.session().expect("session");
+                    let mut numbers = Numbers(client as u64 + 50);
+                    let mut model = Model::new();
+                    let mut turns = 0;
+                    while turns < TURNS {
+                        let mut changed = model.clone();
+                        let is_kept = numbers.next(4) > 0;
+                        let outcome =
+                            change(table, &mut session, client, &mut numbers, &mut changed)
+                                .and_then(|()| match is_kept {
+                                    true => session.commit(),
+                                    false => session.rollback(),
+                                });
+                        match outcome {
+                            Ok(()) if is_kept => model = changed,
+                            Ok(()) => {}
+                            Err(status) => {
+                                assert!(is_passing(status), "{status}");
+                                session.rollback().or_else(open_no_more).expect("rollback");
+                                continue;
+                            }
+                        }
+                        turns += 1;
+                    }
+                    model
+                })
+            })
+            .collect();
+        let joined = clients
+            .into_iter()
+            .map(|client| client.join().expect("no failure"));
+        joined.collect()
+    });
+    let mut session = engine.session().expect("session");
+    let expected: Model = models.into_iter().flatten().collect();
+    assert!(expected.len() > 200, "{} rows", expected.len());
+    assert_eq!(all(&table, &mut session, 100), Ok(expected));
+}
+
+fn change(
+    table: &OrderedTable,
+    session: &mut Session,
+    client: usize,
+    numbers: &mut Numbers,
+    model: &mut Model,
+) -> Result<(), Status> {
+    const OWN: usize = 400;
+    let is_own = |key: &[u8]| key.last() == Some(&(client as u8));
+    session.begin()?;
+    for _ in 0..1 + numbers.next(4) {
+        let mut key = format!("{:04}", numbers.next(OWN)).into_bytes();
+        key.push(client as u8);
+        match numbers.next(6) {
+            0..3 => {
+                let value = vec![b'v'; numbers.next(100)];
+                table.set(session, &key, &value)?;
+                model.insert(key, value);
+            }
+            3 => {
+                let was = table.delete(session, &key)?;
+                assert_eq!(was, model.remove(&key).is_some());
+            }
+            _ => {
+                let found = table.scan(session, key.clone().., 20)?;
+                let own = found.rows.iter().filter(|(key, _)| is_own(key));
+                let end = found.next.map_or(Bound::Unbounded, Bound::Excluded);
+                let expected = model.range((Bound::Included(key), end));
+                assert!(own.map(|(key, value)| (key, value)).eq(expected));
+            }
+        }
+    }
+    Ok(())
+}
