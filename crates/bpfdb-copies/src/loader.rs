@@ -249,7 +249,8 @@ pub(crate) enum Found {
     Keys,
 }
 
-/// Deletes every key that is there from now to the end.
+/// Deletes every key that is there from now to the end. Ordered tables stay: their rows go with their index
+/// only.
 ///
 /// # Errors
 /// [`Error::Flushing`] says how many were deleted.
@@ -276,7 +277,7 @@ fn flush_some(session: &mut Session, cursor: u64, progress: Progress<'_>) -> Res
     let (next, mut keys) = session.scan(cursor, SCANNED).map_err(Error::Snapshot)?;
     // A running server knows which databases were exchanged, and goes by that.
     let order = DatabaseOrder::key();
-    keys.retain(|key| *key != order);
+    keys.retain(|key| *key != order && !bpfdb::is_of_ordered_table(key));
     delete(session, &keys)?;
     Ok((next, keys.len()))
 }

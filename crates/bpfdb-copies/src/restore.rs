@@ -176,6 +176,11 @@ impl Sink for Watched<'_> {
     }
 
     fn key(&mut self, key: &Key<'_>) -> Result<()> {
+        if bpfdb::is_of_ordered_table(key.name) {
+            return Err(Error::Refused(
+                "the file has keys of ordered tables, which come with their index only".into(),
+            ));
+        }
         self.keys += 1;
         self.taken += key.name.len() as u64;
         self.tell()

@@ -10,7 +10,8 @@
 //!     so does the copy. It is never given in part as if it were whole.
 //!  3. A value that is not large is read at once, as a collection always is; a large string in parts, by the same snapshot,
 //!     in which it does not change.
-//!  4. The pages of large collections are no keys: their elements are given with the head.
+//!  4. The pages of large collections are no keys: their elements are given with the head. Nor are rows of
+//!     ordered tables, and the nodes of their indexes: no session writes those one by one.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -140,7 +141,10 @@ impl Snapshot {
             let next = self
                 .session
                 .scan_each(cursor, KEYS, |key| {
-                    if key != order_key && !large::is_page(key) && seen.is_new(key) {
+                    let is_key = key != order_key
+                        && !large::is_page(key)
+                        && !bpfdb::is_of_ordered_table(key);
+                    if is_key && seen.is_new(key) {
                         keys.push(key);
                     }
                 })

@@ -171,6 +171,15 @@ impl From<Database> for Keyspaces {
     }
 }
 
+/// Is it the stored key of a row of an ordered table, or of a node of an index? These belong together:
+/// what copies or moves records one by one leaves them out.
+pub fn is_of_ordered_table(stored: &[u8]) -> bool {
+    let number = stored.strip_prefix(&RESERVED).and_then(<[u8]>::first);
+    number.is_some_and(|&number| {
+        (abi::BPFDB_KEYSPACE_ORDERED..=abi::BPFDB_KEYSPACE_NODES).contains(&number.into())
+    })
+}
+
 /// Is it a key that clients of the server cannot name?
 pub fn is_reserved(key: &[u8]) -> bool {
     key.starts_with(&RESERVED)
@@ -209,6 +218,28 @@ mod tests {
         assert_eq!(Database::split(&Keyspace::PAGES.key(b"1")), None);
         assert_eq!(Database::split(b"\0bpfdb\0"), None);
         assert_eq!(Database::new(Database::COUNT), None);
+    }
+
+    #[test]
+    fn what_is_of_an_ordered_table() {
+        let tables = 0..abi::BPFDB_ORDERED_TABLES_MAX as u8;
+        for keyspace in tables.map(Keyspace::of_ordered_table) {
+            assert!(is_of_ordered_table(&keyspace.key(b"row")));
+            assert!(is_of_ordered_table(&keyspace.prefix()));
+        }
+        assert!(is_of_ordered_table(&Keyspace::NODES.key(b"node")));
+        let mut others: Vec<Vec<u8>> = Database::all()
+            .map(|database| database.stored(b"key").into_owned())
+            .collect();
+        others.extend([Keyspace::PAGES, Keyspace::OWN, Keyspace::EMPTY_KEY].map(|of| of.key(b"1")));
+        others.extend([
+            RESERVED.to_vec(),
+            Keyspace(27).key(b""),
+            Keyspace(50).key(b""),
+        ]);
+        for other in others {
+            assert!(!is_of_ordered_table(&other), "{}", other.escape_ascii());
+        }
     }
 
     #[test]

@@ -64,7 +64,9 @@ pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
 pub use emptying::{Emptier, Emptying, InVain};
 pub use engine::{Engine, Joining};
 pub use error::{Error, Result};
-pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, Keyspaces, is_reserved};
+pub use keyspace::{
+    Database, FUNCTIONS_KEY, Keyspace, Keyspaces, is_of_ordered_table, is_reserved,
+};
 pub use later::LaterProgram;
 pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{

@@ -6,6 +6,7 @@ mod exchange;
 mod forms;
 mod fuzz;
 mod memory;
+mod ordered;
 mod rdb;
 mod redis;
 mod restore;
