@@ -227,14 +227,15 @@ static __always_inline bool presence_may_change(const struct bpfdb_session *s,
 }
 
 /* May the session's value replace its pending version: OK, NOT_INDEXED, or CONFLICT? The holder of the
- * scan lock takes a plain version that is pending over a plain one for present. */
+ * scan lock takes a plain version that is pending over a plain one for present. A plain one is
+ * nothing to that holder; but in the place of a deletion it makes the key come, which takes the index. */
 static __always_inline int replacing_allowed(struct bpfdb_session *s, struct bpfdb_lock *lock)
 {
 	int status;
 	u64 old;
 
 	if (s->value_len < BPFDB_EXPIRES)
-		return BPFDB_OK;
+		return (lock->meta & BPFDB_FORM_MASK) < BPFDB_EXPIRES ? BPFDB_OK : index_allows(s);
 	/* Atomic: it must be seen before the lock is read. */
 	old = SWAP(&lock->meta, BPFDB_ABSENT);
 	status = presence_allowed(s);
@@ -645,7 +646,9 @@ static __always_inline int write_body(struct bpfdb_session *s, bool deletes)
 
 static __always_inline int set_write(struct bpfdb_session *s)
 {
-	return write_body(s, false);
+	int status = node_allows(s);
+
+	return likely(status == BPFDB_OK) ? write_body(s, false) : status;
 }
 
 static __always_inline int delete_write(struct bpfdb_session *s)

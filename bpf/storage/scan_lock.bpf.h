@@ -67,21 +67,52 @@ static __always_inline bool scan_lock_forbids(struct bpfdb_session *s)
 	return unlikely(word) && scan_lock_is_in_the_way(s, word);
 }
 
-/* Is the key a row of an ordered table, or a node of an index, and the session none that keeps indexes?
- * Recovery brings the nodes with the rows. */
+/* May the session write keys that have an index? Recovery brings the nodes with the rows. */
+static __always_inline bool session_keeps_index(const struct bpfdb_session *s)
+{
+	return s->keeps_index || s->unlogged;
+}
+
+/* Is the session's key, which has been prepared, a row of an ordered table, or a node of an index? */
+static __always_inline bool key_is_ordered(const struct bpfdb_session *s)
+{
+	u32 keyspace = s->key[0] >> BPFDB_KEYSPACE_SHIFT;
+
+	return unlikely(key_is_reserved(s->key[0])) && keyspace >= BPFDB_KEYSPACE_ORDERED &&
+	       keyspace <= BPFDB_KEYSPACE_NODES;
+}
+
 static __noinline bool index_is_in_the_way(const struct bpfdb_session *s)
 {
-	u32 keyspace = keyspace_of(s->key[0], s->key_len);
+	return key_is_ordered(s) && !session_keeps_index(s);
+}
 
-	return keyspace >= BPFDB_KEYSPACE_ORDERED && keyspace <= BPFDB_KEYSPACE_NODES &&
-	       !s->keeps_index && !s->unlogged;
+/* May the session make its key come or go, as far as an index is concerned: OK, or NOT_INDEXED. */
+static __always_inline int index_allows(const struct bpfdb_session *s)
+{
+	return unlikely(key_is_reserved(s->key[0])) && index_is_in_the_way(s) ? BPFDB_NOT_INDEXED
+									      : BPFDB_OK;
+}
+
+/* May its value be written over: OK, or NOT_INDEXED of a node? That of a row may. The key need not be
+ * prepared. */
+static __always_inline int node_allows(const struct bpfdb_session *s)
+{
+	u64 nodes = BPFDB_RESERVED_KEYS | (u64)BPFDB_KEYSPACE_NODES << BPFDB_KEYSPACE_SHIFT;
+
+	return unlikely(s->key[0] == nodes) && s->key_len >= BPFDB_KEYSPACE_PREFIX &&
+			       !session_keeps_index(s)
+		       ? BPFDB_NOT_INDEXED
+		       : BPFDB_OK;
 }
 
 /* May the session make its key come or go: OK, NOT_INDEXED, or CONFLICT. */
 static __always_inline int presence_allowed(struct bpfdb_session *s)
 {
-	if (unlikely(key_is_reserved(s->key[0])) && index_is_in_the_way(s))
-		return BPFDB_NOT_INDEXED;
+	int status = index_allows(s);
+
+	if (unlikely(status != BPFDB_OK))
+		return status;
 	return scan_lock_forbids(s) ? BPFDB_CONFLICT : BPFDB_OK;
 }
 
