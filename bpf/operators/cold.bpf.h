@@ -152,7 +152,7 @@ static __always_inline int swap_begin(struct bpfdb_session *s)
 }
 
 /* The value of the session's key becomes a cold one: OK; NOT_FOUND, if it is another by now;
- * CONFLICT; or an Error. Not in a transaction. */
+ * CONFLICT; or an Error: BAD_REQUEST of a key of an ordered table, too. Not in a transaction. */
 __noinline int bpfdb_demote(struct bpfdb_session *s NONNULL, struct bpfdb_demotion *to NONNULL)
 {
 	struct swap want = {.id = to->id, .epoch = to->epoch, .len = to->len};
@@ -163,6 +163,9 @@ __noinline int bpfdb_demote(struct bpfdb_session *s NONNULL, struct bpfdb_demoti
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
 	status = swap_begin(s);
+	/* Programs in the kernel read these, and each way to a leaf does: none of them reads files. */
+	if (status == BPFDB_OK && key_is_ordered(s))
+		status = BPFDB_BAD_REQUEST;
 	if (status == BPFDB_OK) {
 		value_discard(s);
 		s->value_len = BPFDB_LARGE;

@@ -52,6 +52,12 @@ struct Chosen {
     moves: bool,
 }
 
+/// Does its value stay in memory, however long it was not used? Rows of ordered tables are read by programs in
+/// the kernel, and nodes of their indexes by each look-up of a row that comes or goes. The engine refuses both.
+fn is_kept(stored_key: &[u8]) -> bool {
+    bpfdb::is_of_ordered_table(stored_key)
+}
+
 /// What is to go, by value and in bytes.
 #[derive(Default)]
 struct Batch {
@@ -232,7 +238,8 @@ impl<D: Disk> Demoting<D> {
                 Value::Typed(kind, value) => (kind.code(), value),
                 Value::Deleted | Value::Large { .. } => continue,
             };
-            if (value.len() as u64) < LEN_MIN || !victims.takes(entry.key, value.len() as u64) {
+            let len = value.len() as u64;
+            if len < LEN_MIN || is_kept(entry.key) || !victims.takes(entry.key, len) {
                 continue;
             }
             batch.push(Chosen {
@@ -254,7 +261,7 @@ impl<D: Disk> Demoting<D> {
             let moves = other.run != 0;
             let is_wanted = match moves {
                 true => self.is_rewriting() && self.rewriting.runs.contains(&other.run),
-                false => self.victims.takes(&other.key, other.len),
+                false => !is_kept(&other.key) && self.victims.takes(&other.key, other.len),
             };
             if !is_wanted {
                 continue;
@@ -405,7 +412,11 @@ mod tests {
     use crate::values::RunValues;
 
     fn demoting() -> (Engine, Demoting<SimulatedDisk>) {
-        let engine = Engine::create(&Options::default()).expect("an engine");
+        let options = Options {
+            ordered_tables: 1,
+            ..Options::default()
+        };
+        let engine = Engine::create(&options).expect("an engine");
         let runs = Runs::open(SimulatedDisk::new(1), engine.identity()).expect("runs");
         let (runs, counts) = (Arc::new(runs), Arc::<Counts>::default());
         let values = RunValues::new(Arc::clone(&runs), Arc::clone(&counts));
@@ -439,5 +450,64 @@ mod tests {
         let batch = demoting.choose(1, STEPS).expect("chosen");
         assert_eq!(demoting.give(batch).expect("given").demoted, 1);
         assert_eq!(session.get(b"a"), Ok(Some(new)));
+    }
+
+    #[test]
+    fn rows_and_nodes_of_ordered_tables_stay_in_memory() {
+        let (engine, mut demoting) = demoting();
+        let table = engine.ordered_table(0).expect("declared");
+        let mut session = engine.session().expect("a session");
+        // A large row, and so many others that there are several nodes.
+        let large = vec![1; 100_000];
+        table.set(&mut session, b"large", &large).expect("set");
+        for number in 0..500_u32 {
+            let key = number.to_be_bytes();
+            table.set(&mut session, &key, &[1; 200]).expect("set");
+        }
+        session.set(b"a", &[1; 200]).expect("set");
+        session.set(b"b", &large).expect("set");
+        demoting.epoch = demoting.demoter.settle().expect("an epoch");
+        // All that may go does; a pass that begins anew comes by it again.
+        demoting.victims.aim(1, 1);
+        let batch = demoting.choose(BATCH, STEPS).expect("chosen");
+        let gone = batch.chosen.iter().map(|one| one.value.key.clone());
+        let mut gone: Vec<_> = gone.collect();
+        gone.sort();
+        gone.dedup();
+        assert_eq!(gone, [b"a".to_vec(), b"b".to_vec()]);
+        assert_eq!(demoting.give(batch).expect("given").demoted, 2);
+        let found = table.scan::<&[u8]>(&mut session, .., 1000).expect("scan");
+        assert_eq!(found.rows.len(), 501);
+    }
+
+    /// Whatever asks for it.
+    #[test]
+    fn the_engine_refuses_to_demote_rows_and_nodes() {
+        let (engine, mut demoting) = demoting();
+        let table = engine.ordered_table(0).expect("declared");
+        let mut session = engine.session().expect("a session");
+        table.set(&mut session, b"row", &[1; 200]).expect("set");
+        let epoch = demoting.demoter.settle().expect("an epoch");
+        let (_, keys) = session.scan(0, 1000).expect("scanned");
+        // The row, and the leaf that has it.
+        assert_eq!(keys.len(), 2);
+        for key in keys {
+            let len = session.value_len(&key).expect("read").expect("there");
+            let to = ColdPlace {
+                run: 1,
+                offset: 0,
+                checksum: 0,
+            };
+            let (key, id) = (&key[..], 0);
+            let demotion = Demotion {
+                key,
+                id,
+                epoch,
+                len: len.max(17),
+                to,
+            };
+            let outcome = demoting.demoter.demote(&demotion);
+            assert_eq!(outcome, Err(Status::BadRequest));
+        }
     }
 }

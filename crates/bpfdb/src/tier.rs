@@ -175,7 +175,8 @@ impl Demoter {
     ///
     /// # Errors
     /// Those of the operator: of [`Status::OutOfMemory`], which is about the 96 bytes that this takes
-    /// before it gives back more.
+    /// before it gives back more; [`Status::BadRequest`], if it is a row of an ordered table or a node of an
+    /// index ([`crate::is_of_ordered_table`]).
     pub fn demote(&mut self, demotion: &Demotion<'_>) -> Result<bool, Status> {
         self.session.demote(demotion)
     }

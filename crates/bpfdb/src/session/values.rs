@@ -1,17 +1,19 @@
 //! One key at a time: its value is read, written, deleted, watched.
 
 use super::{Entry, Operation, Session, VALUE_MAX, WatchToken};
-use crate::{Status, ValueType};
+use crate::{Status, ValueType, abi};
 
 impl Session {
     /// The newest version, or that of the open read-write transaction, without a lock: it may be another one at
-    /// any moment. Of values of up to `BPFDB_VALUE_MAX` bytes.
+    /// any moment. Where that does not come to an end it is as [`Session::get`].
     pub(crate) fn peek(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
-        let (status, place) = self.single_at(&Operation::Peek(key))?;
-        match status {
-            Status::Found => Ok(Some(self.value_of(place))),
-            Status::NotFound => Ok(None),
-            _ => Err(Status::ValueTooLarge),
+        match self.single_at(&Operation::Peek(key)) {
+            Ok((Status::Found, place)) => Ok(Some(self.value_of(place))),
+            Ok((Status::NotFound, _)) => Ok(None),
+            // Large. Or its writers were faster all the time, which a lock ends.
+            Ok(_) => self.get(key),
+            Err(Status::Exhausted) if self.state() == abi::BPFDB_TXN_WRITE => self.get(key),
+            Err(status) => Err(status),
         }
     }
 
@@ -166,5 +168,25 @@ impl Session {
     ) -> Result<Option<Entry>, Status> {
         self.read_part(operation, |len| 0..len)
             .map(|found| found.map(|part| part.entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Options};
+
+    #[test]
+    fn a_peek_finds_values_of_any_length() {
+        let engine = Engine::create(&Options::default()).expect("the engine starts");
+        let mut session = engine.session().expect("a session");
+        let values = [1, 100, VALUE_MAX, VALUE_MAX + 1].map(|len| vec![b'v'; len]);
+        for value in &values {
+            session.set(b"key", value).expect("set");
+            session.begin().expect("begin");
+            assert_eq!(session.peek(b"key"), Ok(Some(value.clone())));
+            assert_eq!(session.peek(b"no key"), Ok(None));
+            session.commit().expect("commit");
+        }
     }
 }
