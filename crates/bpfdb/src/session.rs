@@ -10,6 +10,7 @@ mod large;
 mod load;
 mod moment;
 mod operation;
+mod overdue;
 mod read_cache;
 mod requests;
 mod room_requests;
@@ -30,6 +31,7 @@ pub use batch::Batch;
 pub use changes::{Change, ChangeNotes};
 use deferred::Deferred;
 pub use operation::Operation;
+use overdue::Overdue;
 use read_cache::ReadCache;
 pub use read_cache::Reads;
 use room_requests::RoomRequests;
@@ -69,6 +71,7 @@ pub struct Session {
     owned: bool,
     buffer: Buffer,
     deferred: Deferred,
+    overdue: Option<Overdue>,
     read_cache: ReadCache,
     room_requests: Option<RoomRequests>,
     database: Database,
@@ -162,6 +165,7 @@ impl Session {
             owned: false,
             buffer,
             deferred: Deferred::default(),
+            overdue: None,
             read_cache: ReadCache::default(),
             room_requests: None,
             database: Database::default(),
@@ -225,21 +229,14 @@ impl Session {
         unsafe { (&raw mut (*self.own_state()).unlogged).write_volatile(1) };
     }
 
-    /// Does `work`, in which the session may make keys of ordered tables come and go, as whoever keeps
-    /// their indexes does. What waits when it ends is executed without that.
+    /// Does `work`, in which the session may write the indexes of ordered tables, and make rows come and go.
+    /// What waits when it ends is executed without that.
     /// `how`: `BPFDB_INDEX_GROWS` or `BPFDB_INDEX_SHRINKS`.
     pub(crate) fn keeping_index<T>(&mut self, how: u32, work: impl FnOnce(&mut Self) -> T) -> T {
         self.set_keeps_index(how);
         let result = work(self);
         self.set_keeps_index(abi::BPFDB_INDEX_LEFT_ALONE);
         result
-    }
-
-    /// Has the engine refuse an operation, which fails the open transaction: COMMIT will roll it back.
-    pub(crate) fn fail_transaction(&mut self) {
-        let key = [0; abi::BPFDB_KEY_MAX as usize + 1];
-        let refused = self.run_one(&Operation::Set(&key, &[]));
-        debug_assert!(refused.is_err(), "the key is too long");
     }
 
     fn set_keeps_index(&mut self, how: u32) {
@@ -320,6 +317,7 @@ impl Session {
         debug_assert!(!self.deferred.is_open(), "a transaction is ended first");
         // Whatever went wrong: it is not this session's.
         self.deferred.forget();
+        self.overdue = None;
         self.read_cache.clear();
         self.index = index;
     }

@@ -10,7 +10,7 @@
 //! session.begin()?;
 //! let today = bpfdb::prefix_range(b"2026-11-30/");
 //! let page = orders.scan(&mut session, today, 100)?;
-//! // Until this ends nobody else adds or deletes an order of the part that was scanned.
+//! // Until this ends no other transaction adds or deletes an order of the part that was scanned.
 //! orders.delete(&mut session, &page.rows[0].0)?;
 //! session.commit()?;
 //! # Ok::<(), bpfdb::Error>(())
@@ -190,17 +190,28 @@ fn changing<T>(
     how: u32,
     mut work: impl FnMut(&mut Session) -> Result<T, Status>,
 ) -> Result<T, Status> {
-    if has_transaction(session) {
+    if has_transaction(session)? {
         return change_within(session, how, work);
     }
     for attempt in 0.. {
         match session.keeping_index(how, |session| change_alone(session, &mut work)) {
-            Err(Status::Conflict) if attempt < CONFLICT_TRIES => std::thread::yield_now(),
+            Err(status) if is_of_others(status) && attempt < CONFLICT_TRIES => {
+                std::thread::yield_now();
+            }
             Err(status) if session.await_passing(status, attempt) => {}
             outcome => return outcome,
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Is it an Error that goes when others go on? They hold locks; or snapshots, for which a leaf has no room for one
+/// more version; or write all the time what is to be read.
+fn is_of_others(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Conflict | Status::VersionsFull | Status::Exhausted
+    )
 }
 
 /// In a transaction of its own; what waits is executed with COMMIT.
@@ -209,10 +220,12 @@ fn change_alone<T>(
     work: impl FnOnce(&mut Session) -> Result<T, Status>,
 ) -> Result<T, Status> {
     session.begin_deferred()?;
-    match work(session) {
+    let outcome = match work(session) {
         Ok(result) => session.commit().map(|()| result),
         Err(status) => session.rollback().and(Err(status)),
-    }
+    };
+    session.leave_no_transaction();
+    outcome
 }
 
 /// In the open transaction, which an Error fails: its index may be half changed.
@@ -233,9 +246,12 @@ fn change_within<T>(
     result
 }
 
-fn has_transaction(session: &Session) -> bool {
-    !matches!(
-        session.state(),
+/// Has the caller begun a transaction?
+fn has_transaction(session: &mut Session) -> Result<bool, Status> {
+    session.catch_up()?;
+    let state = session.state();
+    Ok(!matches!(
+        state,
         abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING
-    )
+    ))
 }

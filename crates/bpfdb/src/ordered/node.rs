@@ -75,7 +75,7 @@ impl Node {
 
     fn is_valid(&self, low: &[u8]) -> bool {
         let ascends = (1..self.len()).all(|place| self.key(place - 1) < self.key(place));
-        let first = self.len() > 0;
+        let first = !self.is_empty();
         let begins = !first || low <= self.key(0);
         let ends = self.next().is_none_or(|next| {
             let last = if first { self.key(self.len() - 1) } else { low };

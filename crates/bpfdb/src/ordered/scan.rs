@@ -57,6 +57,16 @@ fn is_behind<K: AsRef<[u8]>>(key: &[u8], end: Bound<&K>) -> bool {
     }
 }
 
+/// Why a row of a batch was not read, unless it is too long for its room, or large.
+fn failure_of(outcome: &Result<Option<Vec<u8>>, Status>) -> Option<Status> {
+    let is_long = |status: &Status| matches!(status, Status::BadRequest | Status::FoundLarge);
+    outcome
+        .as_ref()
+        .err()
+        .copied()
+        .filter(|status| !is_long(status))
+}
+
 /// The keys of a range, up to a limit.
 struct Keys {
     keys: Vec<Vec<u8>>,
@@ -67,8 +77,8 @@ impl OrderedTable {
     /// The first `limit` rows of `range`, in the order of their keys, which is that of their bytes.
     ///
     /// In a read-write transaction it sees what that has written, and locks what it sees until that ends: the
-    /// rows, and the part of the table that it has looked at, with keys that are not there. Nobody else makes a
-    /// row come or go there, or changes one: they get [`Status::Conflict`]; and so does this, where they
+    /// rows, and the part of the table that it has looked at, with keys that are not there. Others that make a
+    /// row come or go there, or change one, get [`Status::Conflict`]; and so does this, where they
     /// were first. In a read-only transaction it sees the snapshot. Without one it is one of its own.
     ///
     /// # Errors
@@ -79,15 +89,16 @@ impl OrderedTable {
         range: impl RangeBounds<K>,
         limit: usize,
     ) -> Result<Rows, Status> {
-        if has_transaction(session) {
+        if has_transaction(session)? {
             return self.scan_in_transaction(session, &range, limit);
         }
         session.begin_read_only()?;
-        let rows = self.scan_in_transaction(session, &range, limit);
-        match rows {
+        let outcome = match self.scan_in_transaction(session, &range, limit) {
             Ok(rows) => session.commit().map(|()| rows),
             Err(status) => session.rollback().and(Err(status)),
-        }
+        };
+        session.leave_no_transaction();
+        outcome
     }
 
     fn scan_in_transaction<K: AsRef<[u8]>>(
@@ -161,12 +172,13 @@ impl OrderedTable {
             let outcomes = session
                 .batch(&reads, room)
                 .map_err(|_| Status::BadRequest)?;
+            // It may have failed the transaction: nothing more is read then.
+            if let Some(status) = outcomes.iter().find_map(failure_of) {
+                return Err(status);
+            }
             for (key, outcome) in stored.iter().zip(outcomes) {
-                let value = match outcome {
-                    // Longer than the room, or large.
-                    Err(Status::BadRequest | Status::FoundLarge) => session.get(key)?,
-                    outcome => outcome?,
-                };
+                // Longer than the room, or large.
+                let value = outcome.or_else(|_| session.get(key))?;
                 let value = value.ok_or(Status::Corrupt)?;
                 room = room.max(value.len().next_power_of_two().min(ROOM_MOST));
                 values.push(value);

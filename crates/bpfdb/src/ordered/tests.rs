@@ -4,17 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::node::Node;
 use super::tree::{Records, Tree};
-use crate::{Keyspace, Status, abi};
+use super::{FORMAT, changing};
+use crate::{Engine, Keyspace, Options, Status, abi};
 
 #[derive(Default)]
 struct Map {
     records: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Nodes that were locked since this was cleared.
     locked: BTreeSet<Vec<u8>>,
+    /// What the next peek at a record finds: a version that is old.
+    old: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Records for Map {
     fn peek(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
+        if let Some((_, value)) = self.old.take_if(|(old, _)| old == key) {
+            return Ok(Some(value));
+        }
         Ok(self.records.get(key).cloned())
     }
 
@@ -24,7 +30,7 @@ impl Records for Map {
 
     fn lock(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
         self.locked.insert(key.to_vec());
-        self.peek(key)
+        Ok(self.records.get(key).cloned())
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Status> {
@@ -40,6 +46,7 @@ impl Records for Map {
 }
 
 const TABLE: u8 = 3;
+const HEIGHT: u8 = abi::BPFDB_NODE_HEIGHT as u8;
 const NODE_MAX: usize = abi::BPFDB_NODE_MAX as usize;
 
 /// Some numbers that look random.
@@ -198,7 +205,7 @@ fn nodes_are_full_where_keys_come_in_order() {
     assert!(leaves <= 10_000 / 100 + 1, "{leaves} leaves");
 }
 
-/// Whoever splits a leaf locks its parent; whoever does not, the leaf alone.
+/// An insertion that splits a leaf locks its parent, too; any other locks the leaf alone.
 #[test]
 fn an_insertion_locks_one_leaf() {
     let mut index = Index::new();
@@ -229,6 +236,54 @@ fn a_height_that_is_old_is_learnt() {
         index.remove(&(15_000 + u64::from(height)).to_be_bytes());
         assert!(index.height >= 2);
     }
+}
+
+/// A deletion that empties a leaf learns the height, and another transaction puts a level above right then: the
+/// parent has nothing but that leaf, so the way goes on to the new level.
+#[test]
+fn a_height_that_grows_on_the_way_up_is_followed() {
+    let mut index = Index::new();
+    let key = |number: u64| number.to_be_bytes();
+    let mut keys = BTreeSet::new();
+    while index.height < 2 {
+        let new = key(keys.len() as u64);
+        index.insert(&new);
+        keys.insert(new.to_vec());
+    }
+    // The last node of level 1 gets one child.
+    let last = index.level(1).pop().expect("a node");
+    let (fence, children) = last;
+    assert!(!fence.is_empty());
+    let kept = keys.iter().filter(|key| **key < children[0]).cloned();
+    let only = keys.range(children[0].clone()..).next().cloned();
+    let only = only.expect("a row");
+    let kept: BTreeSet<_> = kept.chain([only.clone()]).collect();
+    for gone in keys.difference(&kept) {
+        index.remove(gone);
+    }
+    assert_eq!(
+        index.level(1).pop().map(|(_, entries)| entries.len()),
+        Some(1)
+    );
+    let height = [&Keyspace::NODES.prefix()[..], &[TABLE, HEIGHT]].concat();
+    index.map.old = Some((height, vec![FORMAT, 1]));
+    index.remove(&only);
+    assert_eq!(index.map.old, None, "the old height was seen");
+    let rows: BTreeSet<_> = kept.into_iter().filter(|key| *key != only).collect();
+    index.check(&rows);
+}
+
+/// Without a transaction of the caller's the change is tried again.
+#[test]
+fn what_others_hold_is_waited_for() {
+    let engine = Engine::create(&Options::default()).expect("the engine starts");
+    let mut session = engine.session().expect("a session");
+    let passing = [Status::Conflict, Status::VersionsFull, Status::Exhausted];
+    let mut outcomes = passing.map(Err).into_iter().chain([Ok(7)]);
+    let outcome = changing(&mut session, abi::BPFDB_INDEX_GROWS, |_| {
+        outcomes.next().expect("not tried again")
+    });
+    assert_eq!(outcome, Ok(7));
 }
 
 #[test]

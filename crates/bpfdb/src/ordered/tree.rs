@@ -11,11 +11,11 @@
 //!  1. The nodes of a level divide all keys among them: a node has those from its fence, which is part of its
 //!     name, up to the fence of the next one, which it holds. The first fence is empty.
 //!  2. The leaves have the keys of the table's rows: what makes a row come or go does the same to the entry,
-//!     in the same transaction. Whoever has a leaf locked keeps keys of its range from coming and going.
+//!     in the same transaction. A lock on a leaf keeps keys of its range from coming and going.
 //!  3. The entries of an inner node are the fences of the nodes below it. Its own fence is the first of them.
 //!  4. `height` is that of the highest level, which has one node. Levels come and never go.
 //!
-//! Whoever changes a node holds an exclusive lock on it. Whoever descends takes none: what a [peek](Records::peek)
+//! A node is changed under an exclusive lock on it. The way down takes no locks: what a [peek](Records::peek)
 //! finds in inner nodes is a hint, which may be old. A leaf is locked, and says itself what its range is: if the
 //! key is behind it, the way goes on to the right; if it is gone, from the top. So readers lock leaves only,
 //! and a split is in the way of those that read or write the same leaf, not of others.
@@ -295,7 +295,9 @@ impl<'a, R: Records> Tree<'a, R> {
     /// `None`: one of them has other children, so they stay.
     fn top_of(&mut self, fence: &[u8]) -> Result<Option<(u8, Vec<u8>, Node)>, Status> {
         self.learn_height()?;
-        for level in 1..=self.height {
+        let mut level = 1;
+        // The height grows on the way, if another one has put a level above.
+        while level <= self.height {
             let (found, node) = self.find(level, Aim::of(fence), Access::Lock)?;
             if found != fence {
                 return Ok(Some((level, found, node)));
@@ -303,9 +305,10 @@ impl<'a, R: Records> Tree<'a, R> {
             if node.len() > 1 {
                 return Ok(None);
             }
+            level += 1;
         }
-        // The highest level has one node, and its fence is empty.
-        Err(Status::Corrupt)
+        // The highest level has one node, and its fence is empty: what was read was old.
+        Err(Status::Conflict)
     }
 
     /// Takes a node out of its level: the one before it has its range.

@@ -19,6 +19,7 @@ impl Session {
         reads: &[Operation<'_>],
         room: usize,
     ) -> Result<Batch, Status> {
+        self.catch_up()?;
         debug_assert!(!self.deferred.is_open() && !self.in_transaction());
         let outcome = self.try_moment(reads, room);
         // The COMMIT was not executed: a read has found the session busy.

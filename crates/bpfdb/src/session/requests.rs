@@ -98,6 +98,7 @@ impl Session {
         room: usize,
         flags: u32,
     ) -> Result<Place, Status> {
+        self.catch_up()?;
         self.deferred.refused()?;
         // The last one of a batch is to be the one with a result.
         if self.deferred.len() + 1 >= abi::BPFDB_BATCH_MAX as usize {

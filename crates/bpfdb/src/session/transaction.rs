@@ -26,12 +26,14 @@ impl Session {
     /// their Error is that of the operation that is executed next. After an Error
     /// of `commit` the transaction is rolled back.
     pub fn begin_deferred(&mut self) -> Result<(), Status> {
+        self.catch_up()?;
         self.deferred.open(abi::BPFDB_TXN_WRITE);
         self.later(&Operation::Begin)
     }
 
     /// The same for a read-only transaction.
     pub fn begin_read_only_deferred(&mut self) -> Result<(), Status> {
+        self.catch_up()?;
         self.deferred.open(abi::BPFDB_TXN_READ);
         self.later(&Operation::BeginReadOnly)
     }
@@ -71,7 +73,7 @@ impl Session {
         if outcome.is_err_and(|status| waited && !status.is_refused_by_log()) {
             self.deferred.forget();
             if self.in_transaction() {
-                self.single(&Operation::Rollback)?;
+                self.end_by_rollback()?;
             }
         }
         if outcome.is_err_and(|status| !status.is_refused_by_log()) {
@@ -118,6 +120,7 @@ impl Session {
 
     /// Executes what waits; its Error, if there is one.
     pub fn flush(&mut self) -> Result<(), Status> {
+        self.catch_up()?;
         self.deferred.refused()?;
         if self.deferred.len() == 0 {
             return Ok(());
