@@ -75,6 +75,18 @@ pub struct Durability {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Rows that nothing reaches are kept all the same: another engine of this log may have their table.
+fn warn_of_undeclared_tables(engine: &Engine) -> Result<()> {
+    let tables = engine.undeclared_tables()?;
+    if !tables.is_empty() {
+        tracing::warn!(
+            ?tables,
+            "the log has rows of ordered tables that this engine was not created with"
+        );
+    }
+    Ok(())
+}
+
 impl Durability {
     /// Gives the engine what the log on `disk` has, unless it has that already, and writes
     /// its log there from now on. An engine that has data of its own must belong to this
@@ -120,6 +132,7 @@ impl Durability {
                     restore(engine, &disk, options.files.segment_size, &mut tell)?;
                 check_time(&end)?;
                 log.pass(end.greatest_timestamp);
+                warn_of_undeclared_tables(engine)?;
                 (restored, end, Start::NewRun)
             }
             Some(home) => {

@@ -88,6 +88,28 @@ fn rows_come_back_with_their_index() {
     assert!(before.len() > 500, "{} rows", before.len());
 }
 
+/// An engine that has not the table keeps its rows for one that has.
+#[test]
+fn rows_of_a_table_that_is_not_declared_stay() {
+    let disk = SimulatedDisk::new(2);
+    let begun = engine();
+    let durability = start(&begun, &disk, quick());
+    change(&begun, 5, 300, &AtomicBool::new(false));
+    let before = rows(&begun);
+    assert_eq!(begun.undeclared_tables().expect("figures"), [0; 0]);
+    durability.close().expect("everything is durable");
+
+    let without = common::engine_with_tables(0);
+    let durability = start(&without, &disk, quick());
+    assert_eq!(without.undeclared_tables().expect("figures"), [0]);
+    durability.close().expect("everything is durable");
+
+    let again = engine();
+    let _durability = start(&again, &disk, quick());
+    assert_eq!(rows(&again), before);
+    assert_eq!(records(&again), before);
+}
+
 #[test]
 fn a_loss_of_power_leaves_no_row_without_its_entry() {
     for seed in 0..3 {

@@ -73,6 +73,21 @@ impl Engine {
             ))),
         }
     }
+
+    /// Numbers of tables that have rows, though the engine was created with fewer: a log has brought them back.
+    /// They stay, in the log, too, and no handle reaches them.
+    ///
+    /// # Errors
+    /// Those of [`Engine::stats`].
+    pub fn undeclared_tables(&self) -> Result<Vec<usize>> {
+        let records = self.stats()?.keyspaces;
+        let undeclared = self.config().ordered_tables..abi::BPFDB_ORDERED_TABLES_MAX;
+        let rows = |table: &u32| records[(abi::BPFDB_KEYSPACE_ORDERED + table) as usize];
+        Ok(undeclared
+            .filter(|table| rows(table) > 0)
+            .map(|table| table as usize)
+            .collect())
+    }
 }
 
 impl OrderedTable {

@@ -17,11 +17,16 @@ use bpfdb_log::{Directory, Disk, LogError};
 pub(crate) type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 pub(crate) fn engine() -> Engine {
+    engine_with_tables(1)
+}
+
+/// With so many ordered tables.
+pub(crate) fn engine_with_tables(ordered_tables: u32) -> Engine {
     let options = bpfdb::Options {
         memory_limit: 128 << 20,
         log_ring: 1 << 20,
         user_sessions: 8,
-        ordered_tables: 1,
+        ordered_tables,
         ..bpfdb::Options::default()
     };
     Engine::create(&options).expect("the engine starts")
