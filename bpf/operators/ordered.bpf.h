@@ -24,10 +24,12 @@
 #define ORDERED_NO_NEXT 0xffff
 /* Bytes before the key of an entry. */
 #define ORDERED_ENTRY 2
+/* What ordered_compare() returns of keys that are too long. */
+#define ORDERED_UNKNOWN 2
 /* Look-ups of one scan: the way down, as often as nodes have gone meanwhile. */
 #define ORDERED_STEPS 256
-/* Entries of a node, at most: keys of one byte. */
-#define ORDERED_ENTRIES (BPFDB_NODE_MAX / ORDERED_ENTRY)
+/* Rounds over the entries of a node: those of the shortest keys, and one that finds the end. */
+#define ORDERED_ENTRIES (BPFDB_NODE_MAX / ORDERED_ENTRY + 1)
 
 /* A key of a table, without the prefix of its keyspace. */
 struct bpfdb_ordered_key {
@@ -92,8 +94,9 @@ __noinline int ordered_compare_word(struct bpfdb_ordered_scan *scan NONNULL,
 	return a < b ? -1 : 1;
 }
 
-/* Are the `len` bytes of the node at `at` before `key` (-1), the same (0), or behind it (1)? The place is kept in
- * memory: in a register the verifier would walk all rounds. */
+/* Are the `len` bytes of the node at `at` before `key` (-1), the same (0), or behind it (1)? Or
+ * ORDERED_UNKNOWN: they have no end within the rounds. The place is kept in memory: in a register the
+ * verifier would walk all rounds. */
 __noinline int ordered_compare(struct bpfdb_ordered_scan *scan NONNULL,
 			       struct bpfdb_ordered_key *key NONNULL, u32 at, u32 len)
 {
@@ -104,15 +107,13 @@ __noinline int ordered_compare(struct bpfdb_ordered_scan *scan NONNULL,
 		int order;
 
 		if (from >= len && from >= key->len)
-			break;
+			return len == key->len ? 0 : len < key->len ? -1 : 1;
 		order = ordered_compare_word(scan, key, at, len);
 		if (order)
 			return order;
 		scan->word = from + 8;
 	}
-	if (len == key->len)
-		return 0;
-	return len < key->len ? -1 : 1;
+	return ORDERED_UNKNOWN;
 }
 
 /* The `len` bytes of the node at `at` become a key. */
@@ -204,7 +205,8 @@ static __always_inline int ordered_copy(struct bpfdb_session *s, struct bpfdb_or
 }
 
 /* Passes over entries of the node while they are before `key`, or that very key if `with`: scan->at is the
- * first that is not, scan->left how many are left with it, scan->fence the last that was passed over. */
+ * first that is not, scan->left how many are left with it, scan->fence the last that was passed over. OK, or
+ * CORRUPT. */
 __noinline int ordered_pass(struct bpfdb_ordered_scan *scan NONNULL,
 			    struct bpfdb_ordered_key *key NONNULL, u32 with)
 {
@@ -214,16 +216,19 @@ __noinline int ordered_pass(struct bpfdb_ordered_scan *scan NONNULL,
 		int order;
 
 		if (!scan->left)
-			break;
+			return BPFDB_OK;
 		order = ordered_compare(scan, key, at + ORDERED_ENTRY, len);
+		if (order == ORDERED_UNKNOWN)
+			return BPFDB_CORRUPT;
 		if (order > 0 || (order == 0 && !with))
-			break;
+			return BPFDB_OK;
 		if (with && ordered_keep(scan, &scan->fence, at + ORDERED_ENTRY, len) != BPFDB_OK)
 			return BPFDB_CORRUPT;
 		scan->at = at + ORDERED_ENTRY + len;
 		scan->left--;
 	}
-	return BPFDB_OK;
+	/* More entries than a node has. */
+	return BPFDB_CORRUPT;
 }
 
 /* Of the entries that are left, those that are in the range. */
@@ -279,7 +284,11 @@ __noinline int ordered_advance(struct bpfdb_session *s NONNULL,
 	next_len = ordered_number(scan, 4);
 	scan->at = ORDERED_NODE_HEADER;
 	if (next_len != ORDERED_NO_NEXT) {
-		if (ordered_compare(scan, &scan->from, ORDERED_NODE_HEADER, next_len) <= 0)
+		int order = ordered_compare(scan, &scan->from, ORDERED_NODE_HEADER, next_len);
+
+		if (order == ORDERED_UNKNOWN)
+			return BPFDB_CORRUPT;
+		if (order <= 0)
 			return ordered_keep(scan, &scan->fence, ORDERED_NODE_HEADER, next_len)
 				       ?: RETRY;
 		scan->at += next_len;
@@ -295,20 +304,51 @@ __noinline int ordered_advance(struct bpfdb_session *s NONNULL,
 /* May the session scan this now? */
 static __always_inline int ordered_begin(struct bpfdb_session *s, struct bpfdb_ordered_scan *scan)
 {
+	int status;
+
 	scan->more = 0;
 	scan->left = 0;
 	if (scan->table >= config.ordered_tables || scan->from.len > BPFDB_ORDERED_KEY_MAX ||
 	    scan->to.len > BPFDB_ORDERED_KEY_MAX)
 		return BPFDB_BAD_REQUEST;
+	status = txn_ready(s);
+	if (status != BPFDB_OK)
+		return status;
 	if (s->state != BPFDB_TXN_WRITE && s->state != BPFDB_TXN_READ)
 		return BPFDB_WRONG_STATE;
 	ordered_restart(scan);
 	return RETRY;
 }
 
+/* One look-up, of the record that the session's key names. What is above leaves is a hint, in a transaction that
+ * locks. */
+static __always_inline int ordered_look(struct bpfdb_session *s,
+					const struct bpfdb_ordered_scan *scan)
+{
+	int status;
+
+	if (!scan->level || s->state != BPFDB_TXN_WRITE)
+		return bpfdb_get(s);
+	status = bpfdb_peek(s);
+	/* Its writers were faster all the time. */
+	return status == BPFDB_EXHAUSTED ? conflict(s, BPFDB_CONFLICT_BUSY, 0) : status;
+}
+
+/* The scan ends with `status`. An Error that is its own fails a read-write transaction; one of GET has done so. */
+__noinline int ordered_end(struct bpfdb_session *s NONNULL, int status)
+{
+	if (status == RETRY)
+		status = BPFDB_EXHAUSTED;
+	if (status < BPFDB_FIRST_ERROR || s->state != BPFDB_TXN_WRITE)
+		return status;
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	return session_leave(s, txn_result(s, status));
+}
+
 /*
  * The next keys of a range, in a transaction: those of one leaf, which may be none. OK, or an Error, which fails a
- * read-write transaction as that of GET does. In one of these nobody else makes a row come or go between
+ * read-write transaction as that of GET does. In one of these no other one makes a row come or go between
  * `from` as it was and as it is then, until it ends; in a read-only one it is the snapshot that is scanned.
  */
 __noinline enum bpfdb_status bpfdb_ordered_scan(struct bpfdb_session *s NONNULL,
@@ -323,14 +363,9 @@ __noinline enum bpfdb_status bpfdb_ordered_scan(struct bpfdb_session *s NONNULL,
 		status = ordered_name(s, scan);
 		if (status != BPFDB_OK)
 			break;
-		/* What is above leaves is a hint, in a transaction that locks. */
-		if (scan->level && s->state == BPFDB_TXN_WRITE)
-			status = bpfdb_peek(s);
-		else
-			status = bpfdb_get(s);
-		status = ordered_advance(s, scan, status);
+		status = ordered_advance(s, scan, ordered_look(s, scan));
 	}
-	return status == RETRY ? BPFDB_EXHAUSTED : status;
+	return ordered_end(s, status);
 }
 
 /* The next of these keys becomes the session's: FOUND, or NOT_FOUND if there is none left. */

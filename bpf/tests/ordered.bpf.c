@@ -98,6 +98,21 @@ TEST(a_leaf_has_the_rows_of_a_range)
 	return 0;
 }
 
+/* A count that is not that of the entries: the way over them ends. */
+TEST(a_node_has_no_more_entries_than_fit)
+{
+	struct bpfdb_ordered_scan *scan = the_scan();
+
+	EXPECT(scan);
+	/* All entries are the empty key, again and again. */
+	NODE(scan, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+	KEY(&scan->from, "b");
+	scan->at = ORDERED_NODE_HEADER;
+	scan->left = BPFDB_NODE_MAX;
+	EXPECT(ordered_pass(scan, &scan->from, false) == BPFDB_CORRUPT);
+	return 0;
+}
+
 TEST(only_declared_tables_are_scanned_in_transactions)
 {
 	struct bpfdb_ordered_scan *scan = the_scan();
@@ -109,7 +124,11 @@ TEST(only_declared_tables_are_scanned_in_transactions)
 	KEY(&scan->from, "");
 	EXPECT(bpfdb_begin(s) == BPFDB_OK);
 	EXPECT(bpfdb_ordered_scan(s, scan) == BPFDB_BAD_REQUEST);
+	/* As an Error of GET has done. */
+	EXPECT(s->state == BPFDB_TXN_FAILED && s->failure == BPFDB_BAD_REQUEST);
 	scan->table = 0;
+	EXPECT(bpfdb_ordered_scan(s, scan) == BPFDB_WRONG_STATE);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK && bpfdb_begin(s) == BPFDB_OK);
 	EXPECT(bpfdb_ordered_scan(s, scan) == BPFDB_OK && !scan->left && !scan->more);
 	EXPECT(bpfdb_ordered_next(s, scan) == BPFDB_NOT_FOUND);
 	scan->from.len = BPFDB_ORDERED_KEY_MAX + 1;
@@ -117,6 +136,10 @@ TEST(only_declared_tables_are_scanned_in_transactions)
 	scan->from.len = 0;
 	EXPECT(bpfdb_rollback(s) == BPFDB_OK);
 	EXPECT(bpfdb_ordered_scan(s, scan) == BPFDB_WRONG_STATE);
+	/* Its time is over. */
+	s->state = BPFDB_TXN_EXPIRED;
+	EXPECT(bpfdb_ordered_scan(s, scan) == BPFDB_TIMED_OUT);
+	s->state = BPFDB_TXN_NONE;
 	/* A row does not come without its index. */
 	ordered_prefix(s, BPFDB_KEYSPACE_ORDERED, 0);
 	value_number(s, 1);
