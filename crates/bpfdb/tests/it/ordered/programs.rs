@@ -52,7 +52,7 @@ fn programs_scan_ranges_and_lock_them() {
             end(&object);
         }
     }
-    // A snapshot keeps nobody away, and stays what it is.
+    // A snapshot is in no writer's way, and stays what it is.
     assert_eq!(scan_by_program(&object, false, 0, 10), Ok(10));
     assert!(table.delete(&mut session, &key(5)).expect("deleted"));
     end(&object);
