@@ -95,13 +95,13 @@ static __always_inline int index_allows(const struct bpfdb_session *s)
 }
 
 /* May its value be written over: OK, or NOT_INDEXED of a node? That of a row may. The key need not be
- * prepared. */
+ * prepared: of one that is too long its words are those of the key before. */
 static __always_inline int node_allows(const struct bpfdb_session *s)
 {
 	u64 nodes = BPFDB_RESERVED_KEYS | (u64)BPFDB_KEYSPACE_NODES << BPFDB_KEYSPACE_SHIFT;
 
 	return unlikely(s->key[0] == nodes) && s->key_len >= BPFDB_KEYSPACE_PREFIX &&
-			       !session_keeps_index(s)
+			       s->key_len <= BPFDB_KEY_MAX && !session_keeps_index(s)
 		       ? BPFDB_NOT_INDEXED
 		       : BPFDB_OK;
 }

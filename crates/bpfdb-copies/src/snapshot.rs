@@ -110,13 +110,15 @@ impl Snapshot {
     /// Takes it. The engine may be this process's, or [attached](Engine::attach).
     pub fn take(engine: &Engine) -> Result<Self> {
         let stats = engine.stats()?;
+        let ordered = abi::BPFDB_KEYSPACE_ORDERED..=abi::BPFDB_KEYSPACE_NODES;
+        let left_out: u64 = ordered.map(|of| stats.keyspaces[of as usize]).sum();
         let mut session = engine.session()?;
         session.begin_read_only().map_err(Error::Snapshot)?;
         let order = DatabaseOrder::read(&mut session).map_err(Error::Snapshot)?;
         let header = Header {
             time: engine.now_ms(),
             timestamp: session.snapshot(),
-            keys: stats.records,
+            keys: stats.records.saturating_sub(left_out),
             expiring: stats.expiring,
         };
         Ok(Self {

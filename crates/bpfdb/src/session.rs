@@ -317,6 +317,8 @@ impl Session {
         debug_assert!(!self.deferred.is_open(), "a transaction is ended first");
         // Whatever went wrong: it is not this session's.
         self.deferred.forget();
+        // No operation of another session does it.
+        let _ = self.catch_up();
         self.overdue = None;
         self.read_cache.clear();
         self.index = index;

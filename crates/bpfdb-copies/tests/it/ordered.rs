@@ -5,7 +5,7 @@ use crate::common;
 use std::collections::BTreeMap;
 
 use bpfdb::{Engine, OrderedTable, Session, is_of_ordered_table};
-use bpfdb_copies::{Error, Existing, Format};
+use bpfdb_copies::{Error, Existing, Format, Snapshot};
 use common::engine::{all, dumped, file, keys, load, set_all};
 use common::{FORMS, collect, written};
 
@@ -55,6 +55,9 @@ fn copies_have_no_rows_and_leave_rows_alone() {
     set_all(&engine, &data);
     fill(&table, &mut session);
     assert!(all(&engine) == data);
+    let snapshot = Snapshot::take(&engine).expect("a snapshot");
+    assert_eq!(snapshot.header().keys, 1000);
+    drop(snapshot);
     for form in FORMS {
         let copy = dumped(&engine, form);
         let (found, contents) = collect(&copy).expect("whole");

@@ -128,8 +128,8 @@ impl OrderedTable {
     /// the table where it belongs; [`Status::KeyTooLarge`] beyond [`OrderedTable::KEY_MAX`]; those of
     /// [`Session::set`].
     pub fn set(&self, session: &mut Session, key: &[u8], value: &[u8]) -> Result<(), Status> {
-        let stored = self.checked(key)?;
         changing(session, abi::BPFDB_INDEX_GROWS, |session| {
+            let stored = self.checked(key)?;
             if session.head_for_update(&stored)?.is_some() {
                 return session.set(&stored, value);
             }
@@ -143,8 +143,8 @@ impl OrderedTable {
     /// # Errors
     /// As [`OrderedTable::set`], where the row goes.
     pub fn delete(&self, session: &mut Session, key: &[u8]) -> Result<bool, Status> {
-        let stored = self.checked(key)?;
         changing(session, abi::BPFDB_INDEX_SHRINKS, |session| {
+            let stored = self.checked(key)?;
             if session.head_for_update(&stored)?.is_none() {
                 return Ok(false);
             }

@@ -172,8 +172,11 @@ impl OrderedTable {
             let outcomes = session
                 .batch(&reads, room)
                 .map_err(|_| Status::BadRequest)?;
-            // It may have failed the transaction: nothing more is read then.
-            if let Some(status) = outcomes.iter().find_map(failure_of) {
+            // It may have failed the transaction: nothing more is read then. WRONG_TYPE has not.
+            let mut failures = outcomes.iter().filter_map(failure_of);
+            let other = |status: &Status| *status != Status::WrongType;
+            let failed = failures.clone().find(other).or_else(|| failures.next());
+            if let Some(status) = failed {
                 return Err(status);
             }
             for (key, outcome) in stored.iter().zip(outcomes) {

@@ -23,8 +23,8 @@ impl Session {
         debug_assert!(!self.deferred.is_open() && !self.in_transaction());
         let outcome = self.try_moment(reads, room);
         // The COMMIT was not executed: a read has found the session busy.
-        if outcome.is_err() && self.in_transaction() {
-            self.end_by_rollback()?;
+        if outcome.is_err() {
+            self.end_for_certain()?;
         }
         outcome
     }

@@ -31,10 +31,25 @@ impl Session {
     /// A call that has begun a transaction for itself returns. If it could not end it, that is done before
     /// anything else.
     pub(crate) fn leave_no_transaction(&mut self) {
-        if self.in_transaction() {
-            self.overdue = Some(Overdue::Rollback);
-            let _ = self.catch_up();
+        let _ = self.end_for_certain();
+    }
+
+    /// Rolls the open transaction back, if there is one, of which the caller takes that it is over: at the latest
+    /// before the next operation.
+    ///
+    /// # Errors
+    /// [`Status::SessionBusy`]: that is overdue; [`Status::TimedOut`] if it had expired.
+    pub(super) fn end_for_certain(&mut self) -> Result<(), Status> {
+        if !self.in_transaction() {
+            return Ok(());
         }
+        // It need not fail before.
+        self.overdue = None;
+        let outcome = self.end_by_rollback();
+        if outcome == Err(Status::SessionBusy) {
+            self.overdue = Some(Overdue::Rollback);
+        }
+        outcome
     }
 
     /// Does what is overdue.
@@ -51,7 +66,7 @@ impl Session {
                 let key = [0; abi::BPFDB_KEY_MAX as usize + 1];
                 self.single(&Operation::Set(&key, &[])).map(drop)
             }
-            Overdue::Rollback => self.rollback(),
+            Overdue::Rollback => self.end_by_rollback(),
         };
         // Any other outcome says that the transaction has failed, or is there no more.
         if outcome == Err(Status::SessionBusy) {
@@ -117,6 +132,44 @@ mod tests {
         session.begin().expect("begin");
         session.set(b"whole", b"1").expect("set");
         assert_eq!(session.commit(), Ok(()));
+    }
+
+    #[test]
+    fn a_commit_that_says_that_it_is_over_leaves_nothing_open() {
+        let mut session = session();
+        session.begin_deferred().expect("begin");
+        session.set(b"half", b"of a change").expect("set");
+        session.flush().expect("set");
+        set_busy(&session, abi::BPFDB_BUSY_INSIDE);
+        session.fail_transaction();
+        assert_eq!(session.commit(), Err(Status::SessionBusy));
+        set_busy(&session, abi::BPFDB_BUSY_FREE);
+        session.begin_deferred().expect("begin");
+        session.set(b"whole", b"1").expect("set");
+        assert_eq!(session.commit(), Ok(()));
+        assert_eq!(session.get(b"half"), Ok(None));
+        assert_eq!(session.get(b"whole"), Ok(Some(b"1".to_vec())));
+    }
+
+    #[test]
+    fn reads_of_one_moment_come_behind_what_is_overdue() {
+        let mut session = session();
+        session.set(b"a", b"1").expect("set");
+        for prefetches in [false, true] {
+            session.begin().expect("begin");
+            session.set(b"a", b"2").expect("set");
+            set_busy(&session, abi::BPFDB_BUSY_INSIDE);
+            session.leave_no_transaction();
+            set_busy(&session, abi::BPFDB_BUSY_FREE);
+            let reads = [Operation::Get(b"a")];
+            let outcome = match prefetches {
+                false => session.read_at_one_moment(&reads, 16).map(drop),
+                true => session.prefetch(&reads),
+            };
+            assert_eq!(outcome, Ok(()));
+            assert_eq!(session.get(b"a"), Ok(Some(b"1".to_vec())));
+            session.clear_read_cache();
+        }
     }
 
     #[test]

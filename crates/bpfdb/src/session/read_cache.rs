@@ -242,12 +242,13 @@ impl Session {
     /// Not in a transaction. Values that are too long to be read with others are left
     /// to be read by later operations.
     pub fn prefetch(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
+        self.catch_up()?;
         debug_assert!(!self.deferred.is_open() && !self.in_transaction());
         let outcome = self.read_ahead(reads, true);
         // A read that the session was too busy for is the last of its batch: the COMMIT behind it
         // was not executed.
-        if outcome.is_err() && self.in_transaction() {
-            self.end_by_rollback()?;
+        if outcome.is_err() {
+            self.end_for_certain()?;
         }
         outcome
     }

@@ -72,9 +72,7 @@ impl Session {
         // What waited has failed, and COMMIT was not executed.
         if outcome.is_err_and(|status| waited && !status.is_refused_by_log()) {
             self.deferred.forget();
-            if self.in_transaction() {
-                self.end_by_rollback()?;
-            }
+            self.end_for_certain()?;
         }
         if outcome.is_err_and(|status| !status.is_refused_by_log()) {
             self.note_rollback();

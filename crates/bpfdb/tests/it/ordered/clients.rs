@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bpfdb::{ConflictCause, Engine, OrderedTable, Session, Status, abi, prefix_range};
+use bpfdb::{ConflictCause, Engine, OrderedTable, Session, Status, ValueType, abi, prefix_range};
 
 use super::{Model, Numbers, all, engine, is_passing, key, table};
 
@@ -252,7 +252,18 @@ fn a_scan_that_meets_a_lock_behind_a_long_row_is_a_conflict() {
     one.begin().expect("begin");
     assert_eq!(table.scan::<&[u8]>(&mut one, .., 10), Err(Status::Conflict));
     one.rollback().expect("rollback");
+    // Nor is it the first row's type, which fails no transaction.
+    let typed = one.set_typed(&table.stored(b"a"), ValueType::HASH, b"typed", None);
+    typed.expect("set");
+    one.begin().expect("begin");
+    assert_eq!(table.scan::<&[u8]>(&mut one, .., 10), Err(Status::Conflict));
+    one.rollback().expect("rollback");
     two.rollback().expect("rollback");
+    assert_eq!(
+        table.scan::<&[u8]>(&mut one, .., 10),
+        Err(Status::WrongType)
+    );
+    table.set(&mut one, b"a", &[b'v'; 5_000]).expect("set");
     one.begin().expect("begin");
     let rows = table.scan::<&[u8]>(&mut one, .., 10).expect("scan").rows;
     assert_eq!(rows.len(), 2);

@@ -222,6 +222,12 @@ fn rows_come_and_go_with_their_index_only() {
         table.set(&mut session, &long, b"v"),
         Err(Status::KeyTooLarge)
     );
+    session.begin().expect("begin");
+    assert_eq!(
+        table.set(&mut session, &long, b"v"),
+        Err(Status::KeyTooLarge)
+    );
+    assert_eq!(session.commit(), Err(Status::RolledBack));
     table
         .set(&mut session, &long[1..], b"v")
         .expect("the longest key");
@@ -247,6 +253,9 @@ fn nodes_are_written_by_their_index_only() {
     let bytes = session.get(&leaf).expect("read").expect("a leaf");
     assert_eq!(session.set(&leaf, &bytes), Err(Status::NotIndexed));
     assert_eq!(session.delete(&leaf), Err(Status::NotIndexed));
+    // A key that is too long is none of them, whatever the key before it was.
+    assert_eq!(session.get(&leaf), Ok(Some(bytes.clone())));
+    assert_eq!(session.set(&[0; 513], b"v"), Err(Status::KeyTooLarge));
     session.begin().expect("begin");
     table.set(&mut session, b"another", b"1").expect("set");
     assert_eq!(session.set(&leaf, &bytes), Err(Status::NotIndexed));
