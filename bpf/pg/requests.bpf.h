@@ -12,7 +12,7 @@
  *   - a batch with Parse begins with one: so it is executed for certain, and what was the unnamed
  *     statement before is of no use, whatever becomes of the batch;
  *   - it is the last batch of its message;
- *   - while its answer is to come no batch without a Parse is followed.
+ *   - until the process has looked at its answers no batch without a Parse is followed.
  *
  * So its answers are those that come when one ReadyForQuery is due. How many they are says which message has
  * failed, and with that what the unnamed statement is: the last text before that message, or none if
@@ -199,7 +199,7 @@ static __always_inline u64 word_asked(u64 w, const struct bpfdb_proxy_client *cl
 {
 	if (client->uses_unnamed && !(w & BPFDB_PROXY_HAS))
 		return 0;
-	if (!client->unnamed && w & BPFDB_PROXY_PARSES && word_due(w))
+	if (!client->unnamed && w & BPFDB_PROXY_PARSES)
 		return 0;
 	if (client->unnamed)
 		w = (w & ~BPFDB_PROXY_UNNAMED) | client->unnamed;

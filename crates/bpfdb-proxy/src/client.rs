@@ -108,8 +108,9 @@ pub(crate) struct Client {
     pub(crate) pinned: bool,
     /// So many servers in a row have refused its parameters.
     pub(crate) unfit: u32,
-    /// The kernel has brought a Parse of its unnamed statement, whose answer is to come.
-    pub(crate) parses_there: bool,
+    /// The kernel has brought a Parse of its unnamed statement: so many ReadyForQuery messages are to come until it
+    /// is known what has become of it.
+    pub(crate) parses_there: usize,
     /// In the kernel; `None`: the programs do not know it.
     pub(crate) slot: Option<u32>,
     /// The kernel serves it.
@@ -167,7 +168,7 @@ impl Client {
             assigns: None,
             pinned: false,
             unfit: 0,
-            parses_there: false,
+            parses_there: 0,
             slot: None,
             is_away: false,
             waits_there: None,

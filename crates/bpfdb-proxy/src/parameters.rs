@@ -30,6 +30,20 @@ impl Parameters {
         self.all.insert(name.to_owned(), value.to_owned());
     }
 
+    /// By what PostgreSQL reads a text when it is parsed: literals, and their dates.
+    pub(crate) fn of_texts(&self) -> String {
+        let names = [
+            "client_encoding",
+            "standard_conforming_strings",
+            "TimeZone",
+            "DateStyle",
+            "IntervalStyle",
+        ];
+        names
+            .map(|name| self.get(name).unwrap_or_default())
+            .join("\0")
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all.get(name).map(String::as_str)
     }

@@ -77,6 +77,8 @@ pub(crate) enum Expected {
         at: usize,
         /// The client's name, and what it meant before.
         undo: Option<(Bytes, Option<Rc<Statement>>)>,
+        /// If it succeeds all the same, since the name was free by then: the client's name means this.
+        instead: Option<(Bytes, Rc<Statement>)>,
     },
     Close {
         hidden: bool,
@@ -139,6 +141,8 @@ pub(crate) struct Server {
     pub(crate) has_set: bool,
     /// How many replies are to come, or which statements it has, is not certain: it is not given on.
     pub(crate) unsure: bool,
+    /// A portal may be open whose statement the kernel would not have brought.
+    pub(crate) has_portal: bool,
     /// It has refused a statement of ours: its session is not as it must be.
     pub(crate) refused: Option<Own>,
     /// What it is asked, if it is.
@@ -192,6 +196,7 @@ impl Server {
             status: IDLE,
             has_set: false,
             unsure: false,
+            has_portal: false,
             refused: None,
             lookup: None,
             parameters: Parameters::default(),

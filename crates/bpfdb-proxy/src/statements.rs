@@ -140,7 +140,7 @@ impl Statement {
 /// All texts that some client has prepared.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    /// By the text, and behind it the length of its name, 0 without a number.
+    /// By the text, and behind it the length of its name, 0 without a number, and the parameters by which it is read.
     known: FxHashMap<Bytes, Weak<Statement>>,
     last: u64,
     sweep_at: usize,
@@ -157,20 +157,23 @@ impl Texts {
         }
     }
 
-    /// `body`: of a Parse, behind the name. `name_length`: of the client's name, if the kernel may know it.
+    /// `body`: of a Parse, behind the name. `name_length`: of the client's name, if the kernel may know it. `read_as`:
+    /// the parameters that say what the text means.
     pub(crate) fn statement(
         &mut self,
         body: &[u8],
         hint: Hint,
         name_length: Option<usize>,
+        read_as: &str,
     ) -> Rc<Statement> {
         let length = name_length.filter(|length| {
             let is_long = *length >= SHORTEST && *length < abi::BPFDB_PROXY_NAME_MAX as usize;
             is_long && hint.is_plain && self.kernel.is_some()
         });
-        let mut key = BytesMut::with_capacity(body.len() + 1);
+        let mut key = BytesMut::with_capacity(body.len() + 1 + read_as.len());
         key.put_slice(body);
         key.put_u8(length.unwrap_or(0) as u8);
+        key.put_slice(read_as.as_bytes());
         let key = key.freeze();
         if let Some(known) = self.known.get(&key).and_then(Weak::upgrade) {
             return known;
@@ -321,6 +324,7 @@ impl ServerStatements {
         if let Some(number) = label.number {
             self.named.insert(number, label.serial);
         }
+        self.show(label, false);
     }
 
     pub(crate) fn remove(&mut self, label: Label) {
@@ -329,8 +333,8 @@ impl ServerStatements {
             && self.named.get(&number) == Some(&label.serial)
         {
             self.named.remove(&number);
-            self.show(label, false);
         }
+        self.show(label, false);
     }
 
     /// The one that has the name of this one, and is another.
@@ -351,11 +355,13 @@ impl ServerStatements {
         self.unnamed = Some(NO_NUMBER);
     }
 
-    /// The one that was used longest ago, if there are more than `most`. Those that the kernel has used since it was
-    /// looked at last count as used now.
-    pub(crate) fn oldest_beyond(&mut self, most: usize) -> Option<Label> {
+    /// The one that was used longest ago and is not `newest`, if there are more than `most`. Those that the kernel
+    /// has used since it was looked at last count as used now.
+    pub(crate) fn oldest_beyond(&mut self, most: usize, newest: Label) -> Option<Label> {
         while self.used.len() > most {
-            let oldest = self.used.values_mut().min_by_key(|used| used.at)?;
+            let others = self.used.values_mut();
+            let others = others.filter(|used| used.label != newest);
+            let oldest = others.min_by_key(|used| used.at)?;
             let (present, number) = (&self.present, oldest.label.number);
             let is_in_use = present.as_ref().zip(number);
             if !is_in_use.is_some_and(|(present, number)| present.take_used(number.number)) {
@@ -389,10 +395,10 @@ mod tests {
     #[test]
     fn a_text_has_one_serial_while_it_is_known() {
         let mut texts = Texts::default();
-        let one = texts.statement(b"select 1\0\0\0", Hint::default(), None);
-        let again = texts.statement(b"select 1\0\0\0", Hint::default(), Some(4));
+        let one = texts.statement(b"select 1\0\0\0", Hint::default(), None, "");
+        let again = texts.statement(b"select 1\0\0\0", Hint::default(), Some(4), "");
         assert_eq!(one.label(), again.label());
-        let other = texts.statement(b"select 2\0\0\0", Hint::default(), None);
+        let other = texts.statement(b"select 2\0\0\0", Hint::default(), None, "");
         assert_ne!(one.label(), other.label());
         let mut out = BytesMut::new();
         one.write(&mut out, "a");
@@ -437,8 +443,12 @@ mod tests {
         (1..=3).for_each(|serial| server.add(label(serial, None)));
         assert!(server.touch(label(1, None)) && !server.touch(label(4, None)));
         assert_eq!(
-            (server.oldest_beyond(3), server.oldest_beyond(2)),
-            (None, Some(label(2, None)))
+            [
+                server.oldest_beyond(3, label(1, None)),
+                server.oldest_beyond(2, label(1, None)),
+                server.oldest_beyond(2, label(2, None)),
+            ],
+            [None, Some(label(2, None)), Some(label(3, None))]
         );
     }
 
@@ -458,7 +468,7 @@ mod tests {
     #[test]
     fn the_kernel_is_told_what_has_changed() {
         let mut texts = Texts::default();
-        let text = texts.statement(b"select 1\0\0\0", Hint::default(), None);
+        let text = texts.statement(b"select 1\0\0\0", Hint::default(), None, "");
         let mut names = ClientNames::default();
         names.set(b"a", Some(Rc::clone(&text)));
         names.set(b"", Some(text));

@@ -5,6 +5,7 @@ mod objects;
 mod places;
 pub(crate) mod programs;
 pub(crate) mod shared;
+mod statements;
 
 /// The structures and constants of `include/bpfdb/proxy.h`.
 #[allow(

@@ -2,11 +2,13 @@
 //! in it, an error, a COPY.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use super::Proxy;
 use super::pools::has_connect_query;
+use crate::client::Client;
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, Keeps};
+use crate::server::{Copying, Expected, Keeps, Server};
 use crate::wire::{reply, text};
 
 impl Proxy {
@@ -16,10 +18,31 @@ impl Proxy {
         match expected.front() {
             Some(Expected::Parse { hidden, .. } | Expected::Close { hidden, .. }) => {
                 let hidden = *hidden;
-                expected.pop_front();
+                let answered = expected.pop_front();
+                self.done_instead(id, answered);
                 hidden
             }
             _ => false,
+        }
+    }
+
+    /// A Parse of a name that was taken when it was sent, and is not any more.
+    fn done_instead(&mut self, id: Id, answered: Option<Expected>) {
+        if let Some(Expected::Parse {
+            label,
+            instead: Some((name, statement)),
+            ..
+        }) = answered
+        {
+            let server = &mut self.servers[id];
+            // It has the new text under the name of the one before.
+            server.statements.remove(label);
+            if let Some(client) = server
+                .client
+                .and_then(|client| self.clients.get_mut(client))
+            {
+                client.names.set(&name, Some(statement));
+            }
         }
     }
 
@@ -38,9 +61,9 @@ impl Proxy {
         match tag {
             b"SET" => server.has_set |= !hint.set_is_known,
             b"DISCARD ALL" | b"DEALLOCATE ALL" => {
-                server.statements.clear();
-                client.names.clear();
-                if tag == b"DISCARD ALL" {
+                let discards = tag == b"DISCARD ALL";
+                forget_names(server, client);
+                if discards {
                     // What the database has each session begin with is gone, too.
                     client.pinned = begins_by_query;
                     client.parameters.forget_followed();
@@ -210,6 +233,46 @@ impl Proxy {
         {
             // Until the Sync behind its data.
             client.is_open = true;
+        }
+    }
+}
+
+/// A client has ended all statements of its session: all that was parsed before.
+fn forget_names(server: &mut Server, client: &mut Client) {
+    let later = |expected: &Expected| match expected {
+        Expected::Parse {
+            undo: Some((name, _)),
+            ..
+        } => Some((name.clone(), client.names.get(name).map(Rc::clone)?)),
+        _ => None,
+    };
+    let later: Vec<_> = server.expected.iter().filter_map(later).collect();
+    // The one without a name stays.
+    let unnamed = client.names.get(b"").map(Rc::clone);
+    server.statements.clear();
+    client.names.clear();
+    client.names.set(b"", unnamed);
+    for (name, statement) in later {
+        client.names.set(&name, Some(statement));
+    }
+    for expected in &mut server.expected {
+        match expected {
+            Expected::Parse {
+                label,
+                unnamed: false,
+                hidden,
+                undo,
+                ..
+            } => {
+                if *hidden || undo.is_some() {
+                    server.statements.add(*label);
+                }
+                if let Some((_, before)) = undo {
+                    *before = None;
+                }
+            }
+            Expected::Close { undo, keeps, .. } => (*undo, *keeps) = (None, Keeps::Nothing),
+            _ => {}
         }
     }
 }

@@ -60,7 +60,12 @@ impl Proxy {
         let mut hint = Hint::of(first, is_whole);
         hint.calls_session |= Beyond::of(first).calls_session(beyond);
         let name_length = self.clients[id].slot.map(|_| name.len());
-        let statement = self.texts.statement(rest, hint, name_length);
+        let statement = self.texts.statement(
+            rest,
+            hint,
+            name_length,
+            &self.clients[id].parameters.of_texts(),
+        );
         let client = &mut self.clients[id];
         client.hint(hint);
         if client.names.len() >= NAMES_MAX && client.names.get(name).is_none() {
@@ -71,20 +76,18 @@ impl Proxy {
         if !name.is_empty() && client.names.get(&name).is_some() {
             // PostgreSQL refuses a name that is taken; it says so itself.
             let taken = client.names.get(&name).map(Rc::clone);
-            return self.parse_taken(server, taken, &statement);
+            return self.parse_taken(server, taken, (name, statement));
         }
         let before = self.clients[id]
             .names
             .set(&name, Some(Rc::clone(&statement)));
         let label = statement.label();
-        let own_name = if name.is_empty() {
+        let name_is_empty = name.is_empty();
+        let own_name = if name_is_empty {
             self.servers[server].statements.unnamed = Some(label.serial);
             String::new()
         } else {
             // With a Parse the client wants an answer, also if the server has the text.
-            if self.servers[server].statements.touch(label) {
-                self.close_own(server, label);
-            }
             self.close_namesake(server, label);
             self.servers[server].statements.add(label);
             label.name()
@@ -98,8 +101,11 @@ impl Proxy {
             unnamed: name.is_empty(),
             hidden: false,
             undo: Some((name, before)),
+            instead: None,
         });
-        self.evict(server);
+        if !name_is_empty {
+            self.evict(server, label);
+        }
         Outcome::Done
     }
 
@@ -107,7 +113,7 @@ impl Proxy {
         &mut self,
         server: Id,
         taken: Option<Rc<Statement>>,
-        new: &Statement,
+        (name, new): (Bytes, Rc<Statement>),
     ) -> Outcome {
         let Some(taken) = taken else {
             return Outcome::Done;
@@ -123,6 +129,7 @@ impl Proxy {
             unnamed: false,
             hidden: false,
             undo: None,
+            instead: Some((name, new)),
         });
         Outcome::Done
     }
@@ -143,7 +150,10 @@ impl Proxy {
             return self.malformed(id);
         };
         client.is_open = true;
+        let statement = client.names.get(&name);
+        let has_portal = statement.is_some_and(|statement| !statement.hint.is_plain);
         let own_name = self.name_on(id, server, &name);
+        self.servers[server].has_portal |= has_portal;
         self.servers[server].ask();
         self.rename(id, server, b'B', size, at, name.len(), &own_name);
         Outcome::Done
@@ -266,23 +276,26 @@ impl Proxy {
             unnamed,
             hidden: true,
             undo: None,
+            instead: None,
         });
-        self.evict(id);
+        if !unnamed {
+            self.evict(id, label);
+        }
     }
 
     /// A server does not keep any number of them.
-    fn evict(&mut self, id: Id) {
+    fn evict(&mut self, id: Id, newest: Label) {
         let most = self.settings.max_prepared_statements.max(1);
-        while let Some(oldest) = self.servers[id].statements.oldest_beyond(most) {
+        while let Some(oldest) = (self.servers[id].statements).oldest_beyond(most, newest) {
             self.servers[id].statements.remove(oldest);
-            self.close_own(id, oldest);
+            self.close_own(id, &oldest.name(), Keeps::Own(oldest));
         }
     }
 
     /// What it has is not known any more: it is to have nothing.
     pub(super) fn forget_statements(&mut self, id: Id) {
         for label in self.servers[id].statements.drain() {
-            self.close_own(id, label);
+            self.close_own(id, &label.name(), Keeps::Own(label));
         }
         if !self.servers[id].expected.is_empty() {
             // Without one the replies would be awaited for ever.
@@ -294,22 +307,26 @@ impl Proxy {
         }
     }
 
-    /// A server has one name for one statement. Of the other one no client knows any more.
+    /// In front of a Parse: the name is free on the server then, whatever it has had, and by whatever that was made.
     fn close_namesake(&mut self, id: Id, label: Label) {
-        if let Some(other) = self.servers[id].statements.namesake(label) {
-            self.servers[id].statements.remove(other);
-            self.close_own(id, other);
+        let statements = &mut self.servers[id].statements;
+        let has = statements.touch(label).then_some(label);
+        let other = has.or_else(|| statements.namesake(label));
+        if let Some(other) = other {
+            statements.remove(other);
         }
+        let keeps = other.map_or(Keeps::Nothing, Keeps::Own);
+        self.close_own(id, &label.name(), keeps);
     }
 
-    fn close_own(&mut self, id: Id, label: Label) {
+    fn close_own(&mut self, id: Id, name: &str, keeps: Keeps) {
         let server = &mut self.servers[id];
-        if frontend::close(OF_STATEMENT, &label.name(), &mut server.output).is_ok() {
+        if frontend::close(OF_STATEMENT, name, &mut server.output).is_ok() {
             server.ask();
             server.expected.push_back(Expected::Close {
                 hidden: true,
                 undo: None,
-                keeps: Keeps::Own(label),
+                keeps,
             });
         }
     }

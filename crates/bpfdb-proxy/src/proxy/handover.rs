@@ -105,7 +105,8 @@ impl Proxy {
                     && server.framing.is_between()
                     && server.input.is_empty()
                     && server.output.is_empty();
-                let is_ours = server.cancels > 0 || server.has_set || server.unsure;
+                let is_ours =
+                    server.cancels > 0 || server.has_set || server.unsure || server.has_portal;
                 if !is_done || server.copying != Copying::No || is_ours {
                     return;
                 }
@@ -158,8 +159,8 @@ impl Proxy {
         let pinned = word.has(abi::BPFDB_PROXY_PINNED) && client.mode != PoolMode::Session;
         let newly_pinned = pinned && !client.pinned;
         client.pinned |= pinned;
-        let is_due = word.due() > 0 && word.state() != abi::BPFDB_PROXY_WAITING;
-        self.unnamed_was(id, word, is_due);
+        let is_waiting = word.state() == abi::BPFDB_PROXY_WAITING;
+        self.unnamed_was(id, word, if is_waiting { 0 } else { word.due() });
         let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
             return;
         };
@@ -202,7 +203,7 @@ impl Proxy {
         // Each request may have made it another one, or none.
         state.statements.doubt_unnamed();
         if !is_brought {
-            client.parses_there = false;
+            client.parses_there = 0;
             self.take_parked(id, slot);
         }
         if newly_pinned {

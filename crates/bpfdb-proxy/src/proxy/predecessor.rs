@@ -287,7 +287,9 @@ impl Proxy {
             let query = text::split(body).map_or(&body[..], |(query, _)| query);
             let is_whole = query.len() <= hint::LOOKED_AT;
             let hint = Hint::of(&query[..query.len().min(hint::LOOKED_AT)], is_whole);
-            let statement = self.texts.statement(body, hint, None);
+            let statement = self
+                .texts
+                .statement(body, hint, None, &client.parameters.of_texts());
             client.names.set(name, Some(statement));
         }
         client.stage = Stage::Ready;

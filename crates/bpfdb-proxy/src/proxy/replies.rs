@@ -168,10 +168,9 @@ impl Proxy {
         if over {
             self.settled(id, own);
         } else if kind == READY
-            && own.is_some()
             && let Some(client) = self.servers[id].client
         {
-            // It waits for that with what it has sent since.
+            // It may wait for that with what it has sent since.
             self.work.push_back(Work::Client(client));
         }
         true

@@ -142,8 +142,8 @@ impl Proxy {
             self.refuse(id, state::PROTOCOL_VIOLATION, &told);
             return false;
         }
-        if client.parses_there {
-            // Behind its answer it is known what the unnamed statement is.
+        // Behind its answer it is known what the unnamed statement is.
+        if client.parses_there > 0 || self.awaits_names(client, kind) {
             return false;
         }
         let server = match client.server {
@@ -171,6 +171,28 @@ impl Proxy {
         }
     }
 
+    /// Is what names mean still open, by an earlier batch that may fail, or forget them?
+    fn awaits_names(&self, client: &Client, kind: u8) -> bool {
+        let Some(server) = client.server.map(|server| &self.servers[server]) else {
+            return false;
+        };
+        let ends = |expected: &Expected| {
+            matches!(
+                expected,
+                Expected::Query | Expected::Sync | Expected::Own(_)
+            )
+        };
+        let Some(last) = server.expected.iter().rposition(ends) else {
+            return false;
+        };
+        let is_about_names = |expected: &Expected| {
+            matches!(expected, Expected::Parse { .. } | Expected::Close { .. })
+        };
+        let mut before = server.expected.range(..last);
+        let is_open = before.any(is_about_names) || client.hint.is_some_and(|hint| hint.forgets);
+        matches!(kind, QUERY | PARSE | BIND | DESCRIBE | CLOSE) && is_open
+    }
+
     fn forward(&mut self, id: Id, server: Id, kind: u8, size: usize) -> Outcome {
         self.clients[id].beyond = None;
         match kind {
@@ -181,6 +203,7 @@ impl Proxy {
             CLOSE => return self.close_name(id, server, size),
             CALL => {
                 self.clients[id].hint(Hint::of_call());
+                self.servers[server].asks = 0;
                 self.servers[server].expected.push_back(Expected::Query);
             }
             SYNC => self.sync(id, server),

@@ -46,6 +46,12 @@ impl Proxy {
         // RESET gives a parameter the value that it had before that query.
         let may_follow = !has_connect_query(&self.pools, server);
         let has_set = server.status == IDLE && std::mem::take(&mut server.has_set);
+        let is_open = (server.client)
+            .and_then(|client| self.clients.get(client))
+            .is_some_and(|client| client.is_open);
+        // Portals end with their transaction.
+        server.has_portal &= is_open || server.status != IDLE;
+        let has_portal = server.has_portal;
         if let Some(client) = server
             .client
             .and_then(|client| self.clients.get_mut(client))
@@ -55,7 +61,12 @@ impl Proxy {
             if own.is_some() {
                 client.unfit = 0;
             } else if !client.is_open {
-                client.pinned |= client.hint.take().is_some_and(|hint| hint.calls_session);
+                // A portal may be executed later, as its text says.
+                let hint = match has_portal {
+                    true => client.hint,
+                    false => client.hint.take(),
+                };
+                client.pinned |= hint.is_some_and(|hint| hint.calls_session);
                 assigns = client.assigns.take();
             }
             if has_set {

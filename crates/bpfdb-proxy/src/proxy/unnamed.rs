@@ -15,11 +15,11 @@ use crate::wire::text;
 const FIRST: usize = 1;
 
 impl Proxy {
-    /// As the word of a client says that the kernel has had. `is_due`: it has brought requests whose answers are to come.
-    pub(super) fn unnamed_was(&mut self, id: Id, word: Word, is_due: bool) {
+    /// As the word of a client says that the kernel has had. `due`: ReadyForQuery messages to come of what it has brought.
+    pub(super) fn unnamed_was(&mut self, id: Id, word: Word, due: usize) {
         let parses = word.has(abi::BPFDB_PROXY_PARSES);
         if let Some(client) = self.clients.get_mut(id) {
-            client.parses_there = parses && is_due;
+            client.parses_there = if parses { due } else { 0 };
         }
         if word.has(abi::BPFDB_PROXY_PARSED) {
             self.learn_unnamed(id, FIRST);
@@ -27,7 +27,7 @@ impl Proxy {
             let slot = self.clients.get(id).and_then(|client| client.slot);
             let answered = (self.kernel.as_ref().zip(slot))
                 .map_or(0, |(kernel, slot)| kernel.shared.answered(slot));
-            self.learn_unnamed(id, if is_due { 0 } else { answered });
+            self.learn_unnamed(id, if due > 0 { 0 } else { answered });
         } else if word.has(abi::BPFDB_PROXY_FORGOT)
             && let Some(client) = self.clients.get_mut(id)
         {
@@ -42,7 +42,7 @@ impl Proxy {
         };
         if let Some(slot) = client.slot.filter(|_| client.is_away) {
             let word = kernel.word(slot);
-            self.unnamed_was(id, word, false);
+            self.unnamed_was(id, word, 0);
         }
     }
 
@@ -55,22 +55,24 @@ impl Proxy {
         let statement = body.map(|body| {
             let query = text::split(&body).map_or(&body[..], |(query, _)| query);
             let hint = Hint::of(query, query.len() <= hint::LOOKED_AT);
-            self.texts.statement(&body, hint, None)
+            self.texts
+                .statement(&body, hint, None, &client.parameters.of_texts())
         });
         client.names.set(b"", statement);
     }
 
-    /// ReadyForQuery of a server: what the kernel has brought is answered if that is the last request.
+    /// ReadyForQuery of a server: is it the last one of what the kernel has brought?
     pub(super) fn brought_is_answered(&mut self, id: Id) {
         let server = &mut self.servers[id];
         let answers = std::mem::take(&mut server.answers);
-        let is_last = server.expected.len() == 1;
-        let client = server.client.filter(|_| is_last);
-        if let Some(id) = client
+        if let Some(id) = server.client
             && let Some(client) = self.clients.get_mut(id)
-            && std::mem::take(&mut client.parses_there)
+            && client.parses_there > 0
         {
-            self.learn_unnamed(id, answers);
+            client.parses_there -= 1;
+            if client.parses_there == 0 {
+                self.learn_unnamed(id, answers);
+            }
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Hint {
     pub(crate) calls_session: bool,
     /// A tag DEALLOCATE may be of a statement of the proxy's own.
     pub(crate) names_ours: bool,
+    /// It may end prepared statements.
+    pub(crate) forgets: bool,
     /// It is one statement, which leaves nothing in its session: the kernel may bring it without the process.
     pub(crate) is_plain: bool,
 }
@@ -92,6 +94,7 @@ impl Hint {
             selects_temporary,
             calls_session,
             names_ours: !is_whole || name(b"bpfdb_") || name(b"\"~") || name(b"u&\""),
+            forgets: !is_whole || name(b"deallocate") || name(b"discard"),
             is_plain: is_one && !selects_temporary && !calls_session && begins_plainly(&lower),
         }
     }
@@ -126,6 +129,7 @@ impl Hint {
             selects_temporary: self.selects_temporary || other.selects_temporary,
             calls_session: self.calls_session || other.calls_session,
             names_ours: self.names_ours || other.names_ours,
+            forgets: self.forgets || other.forgets,
             is_plain: self.is_plain && other.is_plain,
         }
     }

@@ -291,11 +291,19 @@ fn the_unnamed_statement_is_the_sessions() {
     for way in WAYS {
         let proxy = TestProxy::start(way, 1);
         let (mut one, mut other) = (client(&proxy), client(&proxy));
+        answer(&mut one, &[parse("S_1", "select 'named'")]);
+        answer(&mut one, &[execute("S_1")]);
         for is_taken in [false, true] {
-            for (what, sent, left) in unnamed() {
+            for (number, (what, sent, left)) in unnamed().into_iter().enumerate() {
                 one.send(&sent.concat());
                 for _ in sent {
                     one.until(b'Z');
+                }
+                // A batch without a Parse, and one of nothing.
+                for parts in [&[execute("S_1")][..], &[]] {
+                    if (number + usize::from(is_taken)) % 2 == 0 {
+                        answer(&mut one, parts);
+                    }
                 }
                 if is_taken {
                     take_server(&mut other);

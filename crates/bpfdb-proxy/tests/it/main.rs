@@ -14,6 +14,7 @@ mod metrics;
 mod mirroring;
 mod passwords;
 mod pgbench;
+mod pipelines;
 mod pooling;
 mod postgres;
 mod protocol;
