@@ -59,8 +59,9 @@
  *    client's, or before the compare-and-swap that fails if it is not any more. Only the process changes what a
  *    server has, while the server is its own, and what a client's names mean, while the client is SLOW.
  * 10. What the unnamed statement of a client is the process knows, or the word says it: the text that is
- *    kept (PARSED), none (FORGOT), or that of a Parse whose answer is to come (PARSES). The text is never
- *    that of a Parse which the server may have passed over (requests.bpf.h).
+ *    kept (PARSED), none (FORGOT), or what the answers to the batch say whose texts are kept (PARSES). What
+ *    was the unnamed statement before that batch is of no use: its first Parse is executed for certain
+ *    (requests.bpf.h).
  *
  * Which servers may be free, and which clients may be WAITING, are sets of bits. A program that
  * makes a server free changes the word first and looks at the bit then; a program that takes one takes the bit
