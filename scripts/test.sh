@@ -1,7 +1,8 @@
 #!/bin/sh
 # `make test`: builds the tests, runs all of their programs, two at a time, some suites once more in
 # other settings, and the examples in the documentation of the libraries. It prints what a program
-# says when the program has ended, and how long it took: itself, and what it started and waited for.
+# says when the program has ended, how long it took, and the processor time of the program with all
+# that it started and waited for.
 #
 #   scripts/test.sh              all tests
 #   scripts/test.sh FILTER ...   those whose names have one of these in them (arguments of libtest)
@@ -60,7 +61,8 @@ one() {
 	esac
 	[ -z "$lacks" ] || { echo "test: $name $lacks" >>"$output"; failed=yes; }
 	[ -z "$failed" ] || echo "$name" >>"$results/failed"
-	# Not in a subshell, which has no children: the second line is theirs, as "1m2.3s 0m4.5s".
+	# Not in a subshell, which has no children of its own. The second line has the children's times,
+	# as "1m2.3s 0m4.5s".
 	times >"$output.times"
 	processor=$(sed -n '2{s/[ms]/ /g;p;}' "$output.times" | awk '{ print int($1 * 60 + $2 + $3 * 60 + $4) }')
 	flock "$results/lock" sh -c 'printf "     Running %s (%s s, %s s of processor time)\n" "$1" "$2" "$3"; cat "$4"' - \
