@@ -79,7 +79,7 @@ settings() {
 	echo bpfdb-server BPFDB_TEST_TIER=on differential
 	# Engines with a log; clients that get a reply only when it is durable.
 	echo bpfdb-tests BPFDB_TEST_LOG=async scripts
-	echo bpfdb-server BPFDB_TEST_LOG=sync transactions
+	echo bpfdb-server BPFDB_TEST_LOG=sync multi
 }
 
 # Those that take longest begin first, so that no processor is idle at the end.

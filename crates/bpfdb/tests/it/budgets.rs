@@ -3,7 +3,8 @@
 //! The kernel gives up at a million; a change that makes a program much dearer
 //! to verify shows here first.
 //!
-//! `BPFDB_UPDATE_BUDGETS=1` writes the file anew.
+//! `make test` verifies the programs with most versions and a log; `make soak`, and `make vm` on another
+//! kernel, with each of [`ENGINES`]. `BPFDB_UPDATE_BUDGETS=1` does that, too, and writes the file anew.
 
 use crate::{common, units};
 
@@ -25,7 +26,7 @@ const KERNEL: &str = "6.18.";
 /// no program of ours takes 300,000.
 const MOST_ELSEWHERE: u64 = 400_000;
 /// Versions per record, and bytes of a ring of the log: verified as constants, so each counts.
-const ENGINES: [(u32, u32); 3] = [(1, RING), (4, 0), (8, RING)];
+const ENGINES: [(u32, u32); 3] = [(8, RING), (1, RING), (4, 0)];
 const RING: u32 = 1 << 20;
 /// Larger maps of an object's own do not change what is verified.
 const ENTRIES: u32 = 1 << 16;
@@ -91,10 +92,10 @@ fn measure_tests() -> Measured {
 }
 
 /// The most that each program took in any of these engines, and programs of tests.
-fn measure_all() -> Measured {
+fn measure_all(engines: &[(u32, u32)]) -> Measured {
     let mut all = measure_tests();
-    for engine in ENGINES {
-        let measured = measure(engine, common::products());
+    for engine in engines {
+        let measured = measure(*engine, common::products());
         for (program, figure) in measured.figures {
             let known = all.figures.entry(program).or_default();
             *known = figure.max(*known);
@@ -166,7 +167,23 @@ fn violations(figures: &Figures, budgets: &Figures) -> Vec<String> {
 
 #[test]
 fn programs_stay_within_their_budgets() {
-    let Measured { figures, refused } = measure_all();
+    // On this kernel other tests start engines of each kind, too; on another one perhaps none does.
+    let all = updates() || !runs_on(KERNEL);
+    stay_within_budgets(if all { &ENGINES } else { &ENGINES[..1] });
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_programs_stay_within_their_budgets_in_every_engine() {
+    stay_within_budgets(&ENGINES);
+}
+
+fn updates() -> bool {
+    env::var_os("BPFDB_UPDATE_BUDGETS").is_some_and(|value| value == "1")
+}
+
+fn stay_within_budgets(engines: &[(u32, u32)]) {
+    let Measured { figures, refused } = measure_all(engines);
     print!("{}", table(&figures));
 
     assert!(refused.is_empty(), "{}", refused.join("\n"));
@@ -174,7 +191,7 @@ fn programs_stay_within_their_budgets() {
         println!("every object loads; figures of another compiler are not compared");
         return;
     }
-    if env::var_os("BPFDB_UPDATE_BUDGETS").is_some_and(|value| value == "1") {
+    if updates() {
         fs::write(path(), table(&figures)).expect("bpf/budgets.txt is written");
         return;
     }

@@ -6,8 +6,8 @@ use super::common::{Client, request, wait_until};
 use super::{LIMIT, OOM, count, evicted, fill, pipelined, start, there};
 
 /// Some three times of what fits.
-const MANY: usize = 90_000;
-const LEN: usize = 1000;
+const MANY: usize = 45_000;
+const LEN: usize = 2000;
 
 #[test]
 fn volatile_policies_leave_keys_without_expiry() {
@@ -213,13 +213,13 @@ fn any_key_goes_at_random() {
 /// the hand took all that it meets, all of them had gone.
 #[test]
 fn what_came_first_goes_by_chance() {
-    const OLD: usize = 24_000;
+    const OLD: usize = 12_000;
     let server = start(EvictionPolicy::AllkeysRandom);
     let mut client = server.client();
     fill(&mut client, "old", OLD, LEN, &[]);
     let mut batch = 0;
     while evicted(&mut client) < OLD as u64 {
-        fill(&mut client, &format!("new{batch}"), 1000, LEN, &[]);
+        fill(&mut client, &format!("new{batch}"), 500, LEN, &[]);
         batch += 1;
     }
     let stayed = count(&there(&mut client, "old", OLD));

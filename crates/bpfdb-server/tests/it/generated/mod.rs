@@ -417,7 +417,7 @@ fn redis_and_bpfdb_say_the_same() {
 }
 
 /// Cases of each type of collection.
-const OF_A_TYPE: usize = 60;
+const OF_A_TYPE: usize = 40;
 
 #[test]
 fn hashes_are_the_same() {

@@ -16,7 +16,7 @@ use bpfdb_tests::server::kernel_answers;
 
 pub(crate) const LIBRARY: &str = include_str!("anomalies.lua");
 /// Of each client: all go on until all have done so many, also the faster ones.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 20;
 /// But no longer than this: a client that keeps locks from message to message may come off badly.
 const LONGEST: Duration = Duration::from_secs(1);
 /// How long an anomaly in pieces is looked for.

@@ -385,7 +385,7 @@ fn run_all<'a>(
         total.add(tally);
     };
     for counters in [1, 5] {
-        let calls = volume(100 * scale);
+        let calls = volume(50 * scale);
         let name = format!("{counters} counters");
         note(&name, count(engine, counters, calls, clients()));
     }
@@ -396,11 +396,11 @@ fn run_all<'a>(
     }
     let groups = volume(50 * scale);
     note("come and go", come_and_go(engine, groups, 2, clients()));
-    let calls = volume(500 * scale);
+    let calls = volume(300 * scale);
     note("growth", lasting::grow(engine, calls, clients()));
     let changes = volume(25 * scale);
     note("churn", lasting::churn(engine, changes, clients()));
-    let calls = volume(250 * scale);
+    let calls = volume(150 * scale);
     note("snapshots", lasting::stand_still(engine, calls, clients()));
     assert!(total.rolled_back > 0, "{total:?}");
     total
