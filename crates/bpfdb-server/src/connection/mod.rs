@@ -21,6 +21,8 @@ pub(crate) mod info;
 mod output;
 pub(crate) mod subscribed;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -162,11 +164,20 @@ impl Connection {
 
     // ---- Kernel or daemon ----------------------------------------------------------
 
-    /// The kernel handed the connection over.
-    pub(crate) fn take_over(&mut self) {
-        if self.state == State::Kernel || self.state == State::Draining {
+    /// Takes the connection over, if the kernel leaves it to the daemon. A record that says so may be stale: the
+    /// daemon has learned of it in another way meanwhile, and has given the connection back.
+    pub(crate) fn take_over(&mut self, kernel: &KernelConnections) {
+        let is_begun = self.state == State::Kernel || self.state == State::Draining;
+        if is_begun && self.is_daemons(kernel) {
             self.state = State::Daemon;
         }
+    }
+
+    /// Does the kernel leave it to the daemon? So it stays until the daemon gives it back.
+    fn is_daemons(&self, kernel: &KernelConnections) -> bool {
+        // In this order: what `arrived` says is this connection's, if the cookie still is.
+        let is_daemon = kernel.arrived(self.index).is_daemon();
+        is_daemon && kernel.has_cookie(self.index, self.cookie)
     }
 
     /// Lets the kernel answer again, unless something has arrived that is not answered, or the

@@ -171,7 +171,7 @@ impl Server {
             return Ok(Next::Close);
         }
         if arrived.is_daemon() {
-            connection.take_over();
+            connection.take_over(&self.programs.connections);
         } else if !self.instance.admits(&connection.info) {
             // It was there before there was a password: the kernel would never ask for it.
             return Ok(Next::Close);

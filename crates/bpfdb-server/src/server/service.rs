@@ -149,7 +149,7 @@ impl Server {
             }
             return Ok(Next::Close);
         }
-        connection.take_over();
+        connection.take_over(&self.programs.connections);
         self.serve(client)
     }
 
