@@ -12,7 +12,7 @@
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! table/       tables: chains of reads in the kernel, against reads by a process
 //! proxy/       the proxy before PostgreSQL, beside PgBouncer
-//! tier.rs      more data than memory, beside Redis that evicts
+//! tier/        more data than memory, beside Redis that evicts; snapshots, and reports over them
 //! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
@@ -64,7 +64,7 @@ struct Arguments {
     /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Scenario>,
-    /// Of durability measure only these, separated by commas
+    /// Of durability and tier measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     parts: Vec<Part>,
     /// Tiny sizes: shows that the benchmarks work, not how fast anything is
@@ -85,7 +85,7 @@ struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
     /// Checkpoints of 10 million records of 16 B and of 2 million of 1 KiB, instead of a
-    /// tenth: minutes a round
+    /// tenth or a half: minutes a round
     #[arg(long, conflicts_with = "quick")]
     large: bool,
 }
@@ -177,7 +177,10 @@ fn measure(
         Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
         Scenario::Tables => table::measure(plan, arguments.data_dir.as_deref()),
         Scenario::Proxy => proxy::measure(plan),
-        Scenario::Tier => tier::measure(plan, arguments.data_dir.as_deref(), redis),
+        Scenario::Tier => {
+            let folder = arguments.data_dir.as_deref();
+            tier::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())
+        }
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
             durability::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())

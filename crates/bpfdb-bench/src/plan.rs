@@ -52,7 +52,7 @@ pub(crate) enum Scenario {
     Tier,
 }
 
-/// A part of the scenario `durability`, with tables of its own.
+/// A part of the scenarios `durability` and `tier`, with tables of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// What the log costs inside the kernel
@@ -65,6 +65,31 @@ pub(crate) enum Part {
     Async,
     /// Checkpoints and recovery
     Files,
+    /// Values in files
+    Values,
+    /// What a snapshot costs, and writers beside many of them and beside a checkpoint
+    Snapshots,
+    /// Writers beside reports, each over a snapshot of its own
+    Report,
+}
+
+impl Part {
+    /// Those of `durability`, in the order of the report.
+    pub(crate) const DURABILITY: [Self; 5] = [
+        Self::Log,
+        Self::Server,
+        Self::Sync,
+        Self::Async,
+        Self::Files,
+    ];
+    /// Those of `tier`.
+    pub(crate) const TIER: [Self; 3] = [Self::Values, Self::Snapshots, Self::Report];
+
+    /// Those of `all` that are asked for; all of them if `only` is empty.
+    pub(crate) fn chosen(all: &[Self], only: &[Self]) -> Vec<Self> {
+        let asked = |part: &Self| only.is_empty() || only.contains(part);
+        all.iter().copied().filter(asked).collect()
+    }
 }
 
 impl Scenario {
@@ -133,6 +158,16 @@ pub(crate) struct Plan {
     /// Keys of which the values are in files, and requests at pipeline 1 and 16.
     pub(crate) tier_keys: u32,
     pub(crate) tier_requests: [u32; 2],
+    /// Records of the engines of which snapshots are taken, and how many are timed in a round.
+    pub(crate) snapshot_records: Vec<u32>,
+    pub(crate) snapshots: u32,
+    /// Records of the engine that writers run on beside snapshots and reports, and for how long.
+    pub(crate) beside_records: u32,
+    pub(crate) beside_time: Duration,
+    /// Records of 1 KiB of the servers that make a checkpoint beside writers.
+    pub(crate) saved_records: u32,
+    /// Records that a report sums up.
+    pub(crate) report_records: u32,
 }
 
 /// Sizes of values and records of the scenario `durability`, of which files are made. A round
@@ -142,6 +177,8 @@ const FILES: [(u32, u32); 2] = [(16, 1_000_000), (1024, 200_000)];
 /// With `--large`: minutes a round. What begins and ends an operation weighs nothing then, as
 /// programs that are loaded before a recovery do.
 const FILES_LARGE: [(u32, u32); 2] = [(16, 10_000_000), (1024, 2_000_000)];
+/// With `--large`: records of 1 KiB of the servers that save beside writers, some 2.5 GB of memory.
+const SAVED_LARGE: u32 = 2_000_000;
 
 impl Plan {
     pub(crate) fn new(rounds: usize, quick: bool) -> Self {
@@ -179,6 +216,12 @@ impl Plan {
                 proxy_seconds: 1,
                 tier_keys: 20_000,
                 tier_requests: [1_000, 4_000],
+                snapshot_records: vec![500, 5_000],
+                snapshots: 200,
+                beside_records: 5_000,
+                beside_time: millis(60),
+                saved_records: 2_000,
+                report_records: 100,
             };
         }
         Self {
@@ -213,6 +256,12 @@ impl Plan {
             proxy_seconds: 4,
             tier_keys: 500_000,
             tier_requests: [60_000, 240_000],
+            snapshot_records: vec![10_000, 1_000_000, 8_000_000],
+            snapshots: 20_000,
+            beside_records: 1_000_000,
+            beside_time: millis(3000),
+            saved_records: 1_000_000,
+            report_records: 1_000,
         }
     }
 
@@ -220,6 +269,7 @@ impl Plan {
     pub(crate) fn with_large_files(self) -> Self {
         Self {
             files: FILES_LARGE.into(),
+            saved_records: SAVED_LARGE,
             ..self
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +11,8 @@ use crate::tcp::Server;
 
 /// Longer than a checkpoint of everything takes.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Between two looks at whether it is over.
+const PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct Client(BufReader<TcpStream>);
 
@@ -55,7 +58,12 @@ impl Client {
 
     /// A figure of INFO persistence.
     pub(super) fn figure(&mut self, name: &str) -> Result<u64> {
-        let text = self.ask(&["INFO", "persistence"])?;
+        self.figure_of("persistence", name)
+    }
+
+    /// A figure of a section of INFO.
+    pub(super) fn figure_of(&mut self, section: &str, name: &str) -> Result<u64> {
+        let text = self.ask(&["INFO", section])?;
         let mut fields = text.lines().filter_map(|line| line.split_once(':'));
         let found = fields.find(|(known, _)| *known == name);
         let (_, figure) = found.with_context(|| format!("INFO has no {name}"))?;
@@ -70,4 +78,20 @@ impl Client {
 /// afterwards.
 pub(crate) fn checkpoint(server: &Server) -> Result<()> {
     Client::new(server)?.ask(&["SAVE"]).map(drop)
+}
+
+/// Microseconds of the fork of Redis's last BGSAVE.
+pub(super) fn last_fork(client: &mut Client) -> Result<f64> {
+    Ok(client.figure_of("stats", "latest_fork_usec")? as f64)
+}
+
+/// Has a Redis save: microseconds of its fork.
+pub(crate) fn fork_of_bgsave(server: &Server) -> Result<f64> {
+    let mut client = Client::new(server)?;
+    client.ask(&["BGSAVE"])?;
+    let micros = last_fork(&mut client)?;
+    while client.figure("rdb_bgsave_in_progress")? > 0 {
+        thread::sleep(PAUSE);
+    }
+    Ok(micros)
 }

@@ -6,6 +6,7 @@
 //! disk.rs       how quick the disk is at the moment
 //! client.rs     a connection that asks a server about itself
 //! rows.rs       what all tables of loads have in common
+//! writers.rs    clients that write before something and during it
 //! log/          durability-log:    an engine with a log beside one without, in the kernel
 //! server.rs     durability-server: bpfdb serve with a log beside one without
 //! sync/         durability-sync:   replies when it is on the disk, four databases; and from
@@ -28,21 +29,23 @@ mod place;
 mod rows;
 mod server;
 mod sync;
+mod writers;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::ValueEnum;
 
 use crate::machine;
 use crate::plan::{Part, Plan};
 use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
-pub(crate) use client::checkpoint;
+pub(crate) use client::{checkpoint, fork_of_bgsave};
 pub(crate) use disk::Disk;
+pub(crate) use files::{Stalls, stalls};
 pub(crate) use place::Place;
 use rows::Rows;
 pub(crate) use rows::{note_refused, until_room};
+pub(crate) use writers::{Latencies, Samples, Target, beside};
 
 /// What all tables need.
 pub(crate) struct Setup<'a> {
@@ -137,8 +140,7 @@ pub(crate) fn measure(
 ) -> Result<()> {
     machine::raise_descriptor_limit(DESCRIPTORS)?;
     let setup = Setup::new(plan, folder, redis)?;
-    let parts = Part::value_variants().iter();
-    for &part in parts.filter(|part| only.is_empty() || only.contains(part)) {
+    for part in Part::chosen(&Part::DURABILITY, only) {
         if part != Part::Log && !Server::is_built()? {
             let mut table = Table::new("durability-server", "bpfdb serve: not measured", &[""]);
             table.note("the program bpfdb is not built");
@@ -151,6 +153,8 @@ pub(crate) fn measure(
             Part::Sync => sync::measure(&setup)?,
             Part::Async => exposure::measure(&setup)?,
             Part::Files => files::measure(&setup)?,
+            // Of `tier`.
+            Part::Values | Part::Snapshots | Part::Report => continue,
         };
         tables.into_iter().for_each(&mut *keep);
     }

@@ -20,7 +20,7 @@ use crate::random::{Distribution, sequence};
 use crate::records::load;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
-use worker::{Mix, Outcome, Worker};
+pub(crate) use worker::{Mix, Outcome, Worker};
 
 pub(crate) const VALUES: [usize; 2] = [16, 1024];
 const SET_PERCENT: [u32; 3] = [10, 50, 90];
@@ -28,8 +28,8 @@ const BATCHES: [usize; 3] = [1, 16, 128];
 const THREADS: usize = 2;
 const MEMORY: u64 = 3 << 30;
 /// Keys that were drawn in advance, for each distribution.
-const DRAWS: u32 = 1 << 20;
-const SEED: u64 = 7;
+pub(crate) const DRAWS: u32 = 1 << 20;
+pub(crate) const SEED: u64 = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
@@ -69,7 +69,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Vec<Table>> {
 }
 
 /// An engine with `records` records of `value` bytes.
-fn loaded_engine(records: u32, value: usize, options: Options) -> Result<Engine> {
+pub(crate) fn loaded_engine(records: u32, value: usize, options: Options) -> Result<Engine> {
     eprintln!("loading {records} records of {value} B");
     let engine = Engine::create(&Options {
         memory_limit: MEMORY,

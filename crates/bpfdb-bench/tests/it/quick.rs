@@ -162,7 +162,7 @@ fn tables_are_asked() {
 
 #[test]
 fn values_in_files_are_measured() {
-    let report = report(&["--only", "tier"]);
+    let report = report(&["--only", "tier", "--parts", "values"]);
     let names = names(&report);
     // The server need not be built.
     if names.len() > 1 {
@@ -176,6 +176,33 @@ fn values_in_files_are_measured() {
         let found = |row: usize| rows(2)[row][1].as_str().expect("text");
         assert_eq!((found(0), found(1)), ("100.0", "100.0"));
         assert_ne!(rows(2)[1][3], "0", "bytes of files");
+    }
+}
+
+#[test]
+fn snapshots_are_measured() {
+    let report = report(&["--only", "tier", "--parts", "snapshots,report"]);
+    let names = names(&report);
+    let of_sessions = ["tier-snapshots", "tier-snapshots-many", "tier-report"];
+    assert_eq!(names[..3], of_sessions);
+    let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
+    assert_eq!(rows(0).len(), 2, "two sizes");
+    for row in rows(0) {
+        assert!(row[2]["median"].as_f64() > Some(0.0), "{row}");
+    }
+    assert_eq!(
+        rows(1).len(),
+        6,
+        "two ways to draw keys, beside three things"
+    );
+    // The server need not be built.
+    if names.len() > 4 {
+        assert_eq!(names[3..], ["tier-checkpoint", "tier-report-server"]);
+        for (table, name) in [(3, "during"), (4, "reports")] {
+            let ours = &rows(table)[1];
+            assert_eq!(ours[1], name);
+            assert!(ours[2]["median"].as_f64() > Some(0.0), "{ours}");
+        }
     }
 }
 

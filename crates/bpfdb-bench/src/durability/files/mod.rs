@@ -5,11 +5,11 @@
 //! ```text
 //! store.rs       a database with its files: how it is filled, saved, started
 //! save.rs        one checkpoint, or BGSAVE: how long, how much processor time
-//! writers.rs     clients that write before a checkpoint and during it
 //! sequential.rs  how quick the disk is by itself
 //! figures.rs     what was measured
 //! tables.rs      the table
 //! targets.rs     what is promised
+//! stalls.rs      for `tier`: what writers wait for at most while a checkpoint is made
 //! ```
 //!
 //! Each database has two stores with all records: one for checkpoints, and one that has only its
@@ -31,17 +31,19 @@
 mod figures;
 mod save;
 mod sequential;
+mod stalls;
 mod store;
 mod tables;
 mod targets;
-mod writers;
 
 use anyhow::Result;
 
 use super::Setup;
 use super::disk::Disk;
+use super::writers;
 use crate::report::Table;
 use figures::{Figures, What};
+pub(crate) use stalls::{Stalls, stalls};
 use store::{Kept, Program, Store};
 
 const NAME: &str = "durability-files";
@@ -119,10 +121,12 @@ impl Stores {
         keep(What::EmptyStart, empty);
 
         keep(What::SavedStart, self.saved.start()?);
-        let (writers, saved) = writers::save_beside(&self.saved, setup.plan)?;
-        keep(What::Before, writers.before);
-        keep(What::During, writers.during);
-        keep(What::Refused, writers.refused);
+        let before = setup.plan.writers_time;
+        let save = || save::save(&self.saved);
+        let (seen, saved) = writers::beside(self.saved.target(), before, save)?;
+        keep(What::Before, seen.before.p99);
+        keep(What::During, seen.during.p99);
+        keep(What::Refused, seen.refused);
         keep(What::Busy, saved.seconds);
         keep(What::BusySpeed, saved.megabytes_per_second());
         if self.saved.program.goes_on() {

@@ -10,6 +10,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use super::save;
 use crate::durability::Setup;
 use crate::durability::client::Client;
+use crate::durability::writers::Target;
 use crate::tcp::{Server, fill};
 
 /// What is to be in the files.
@@ -120,6 +121,15 @@ impl Store {
 
     pub(super) fn name(&self) -> String {
         self.server.name.clone()
+    }
+
+    /// Where writers write.
+    pub(super) fn target(&self) -> Target<'_> {
+        Target {
+            server: &self.server,
+            records: self.records,
+            size: self.size,
+        }
     }
 
     /// Seconds until it answers, with all its records, from files that are not in memory.

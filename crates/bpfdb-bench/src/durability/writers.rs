@@ -1,4 +1,4 @@
-//! Clients that write before a checkpoint and during it: each sends the next SET when it has the
+//! Clients that write before something and during it: each sends the next SET when it has the
 //! reply to the one before.
 
 use std::io::{BufRead, BufReader, Write};
@@ -10,11 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use hdrhistogram::Histogram;
 
-use super::save::{self, Saved};
-use super::store::Store;
-use crate::plan::Plan;
 use crate::random::Random;
-use crate::tcp::NO_ROOM;
+use crate::sample::Sample;
+use crate::tcp::{NO_ROOM, Server};
 
 /// One for each processor of the machine that this is measured on.
 const WRITERS: u64 = 2;
@@ -26,13 +24,41 @@ const BEFORE: usize = 0;
 const DURING: usize = 1;
 const OVER: usize = 2;
 
+/// Where they write: keys that [`fill`](crate::tcp::fill) has set.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) records: u32,
+    /// Bytes of a value.
+    pub(crate) size: u32,
+}
+
 /// What writers have seen.
-pub(super) struct Seen {
-    /// 99th percentiles, in microseconds.
-    pub(super) before: f64,
-    pub(super) during: f64,
+pub(crate) struct Seen {
+    pub(crate) before: Latencies,
+    pub(crate) during: Latencies,
     /// Writes that the log had no room for, of a million.
-    pub(super) refused: f64,
+    pub(crate) refused: f64,
+}
+
+/// Of the requests of a phase: how many a second, and their times in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latencies {
+    pub(crate) per_second: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) worst: f64,
+}
+
+/// The same, a figure for each round.
+#[derive(Default)]
+pub(crate) struct Samples {
+    pub(crate) per_second: Sample,
+    pub(crate) p50: Sample,
+    pub(crate) p99: Sample,
+    pub(crate) p999: Sample,
+    pub(crate) worst: Sample,
 }
 
 /// Times of one writer, in nanoseconds, and how many of its writes were refused.
@@ -41,41 +67,48 @@ struct Times {
     refused: u64,
 }
 
-/// Makes a checkpoint beside writers.
-pub(super) fn save_beside(store: &Store, plan: &Plan) -> Result<(Seen, Saved)> {
+/// Does `work` beside writers, which have been writing for the time `before`.
+pub(crate) fn beside<T>(
+    target: Target<'_>,
+    before: Duration,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(Seen, T)> {
     let phase = AtomicUsize::new(BEFORE);
-    let (times, saved) = thread::scope(|scope| {
-        let write = |seed| write(store, seed, &phase);
+    thread::scope(|scope| {
+        let write = |seed| write(target, seed, &phase);
         let writers: Vec<_> = (0..WRITERS)
             .map(|seed| scope.spawn(move || write(seed)))
             .collect();
-        thread::sleep(plan.writers_time);
+        let begun = Instant::now();
+        thread::sleep(before);
+        let before = begun.elapsed();
         phase.store(DURING, Ordering::Relaxed);
-        let saved = save::save(store);
+        let begun = Instant::now();
+        let done = work();
+        let during = begun.elapsed();
         phase.store(OVER, Ordering::Relaxed);
         let mut all = Times::new();
         for writer in writers {
             all.add(&writer.join().map_err(|_| anyhow!("a writer failed"))??)?;
         }
-        Ok::<_, anyhow::Error>((all, saved?))
-    })?;
-    Ok((times.seen(), saved))
+        Ok((all.seen([before, during]), done?))
+    })
 }
 
-fn write(store: &Store, seed: u64, phase: &AtomicUsize) -> Result<Times> {
-    let stream = store.server.connect()?;
+fn write(target: Target<'_>, seed: u64, phase: &AtomicUsize) -> Result<Times> {
+    let stream = target.server.connect()?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut stream = BufReader::new(stream);
     let (mut times, mut random) = (Times::new(), Random::new(seed));
-    let value = random.text(store.size);
+    let value = random.text(target.size);
     let mut reply = String::new();
     loop {
         let now = phase.load(Ordering::Relaxed);
         if now == OVER {
             return Ok(times);
         }
-        let key = random.below(store.records.into());
+        let key = random.below(target.records.into());
         let begun = Instant::now();
         set(&mut stream, key, &value, &mut reply)?;
         times.phases[now].saturating_record(begun.elapsed().as_nanos() as u64);
@@ -83,7 +116,7 @@ fn write(store: &Store, seed: u64, phase: &AtomicUsize) -> Result<Times> {
         ensure!(
             reply.starts_with('+') || is_refused,
             "{}: {reply}",
-            store.name()
+            target.server.name
         );
         times.refused += u64::from(is_refused);
     }
@@ -118,13 +151,38 @@ impl Times {
         Ok(())
     }
 
-    fn seen(&self) -> Seen {
-        let p99 = |phase: usize| self.phases[phase].value_at_quantile(0.99) as f64 / 1e3;
+    /// `took`: how long each phase was.
+    fn seen(&self, took: [Duration; PHASES]) -> Seen {
         let writes: u64 = self.phases.iter().map(Histogram::len).sum();
+        let of = |phase: usize| Latencies::of(&self.phases[phase], took[phase]);
         Seen {
-            before: p99(BEFORE),
-            during: p99(DURING),
+            before: of(BEFORE),
+            during: of(DURING),
             refused: self.refused as f64 * 1e6 / writes.max(1) as f64,
         }
+    }
+}
+
+impl Latencies {
+    /// Of requests that took so many nanoseconds each, and all together this time.
+    pub(crate) fn of(nanos: &Histogram<u64>, took: Duration) -> Self {
+        let at = |quantile| nanos.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            per_second: nanos.len() as f64 / took.as_secs_f64(),
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            worst: nanos.max() as f64 / 1e3,
+        }
+    }
+}
+
+impl Samples {
+    pub(crate) fn push(&mut self, seen: Latencies) {
+        self.per_second.push(seen.per_second);
+        self.p50.push(seen.p50);
+        self.p99.push(seen.p99);
+        self.p999.push(seen.p999);
+        self.worst.push(seen.worst);
     }
 }

@@ -1,4 +1,4 @@
-//! `tier`: a server whose values are in files when memory is short, beside one that has memory for all
+//! Values in files: a server whose values go to files when memory is short, beside one that has memory for all
 //! of them, and beside Redis, which evicts keys with the same memory.
 //!
 //! | table | |
@@ -7,7 +7,6 @@
 //! | `tier-latency` | their latencies |
 //! | `tier-found` | how many of the keys that GET asked for were there; what that takes |
 
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,11 +14,10 @@ use anyhow::{Context, Result, bail};
 use bpfdb_apps::client::{Address, Client};
 
 use crate::durability::Setup;
-use crate::machine;
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
-use crate::tcp::{DESCRIPTORS, GET, Load, Results, SET, Server, fill};
+use crate::tcp::{GET, Load, Results, SET, Server, fill};
 
 /// Bytes of a value.
 const SIZE: u32 = 1024;
@@ -37,20 +35,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const OURS: [&str; 2] = ["bpfdb, all in memory", "bpfdb, values in files"];
 const IN_FILES: usize = 1;
 
-/// `folder`: where files go; `redis`: a redis-server to compare with besides the one in PATH.
-pub(crate) fn measure(
-    plan: &Plan,
-    folder: Option<&Path>,
-    redis: Option<&Path>,
-) -> Result<Vec<Table>> {
-    machine::raise_descriptor_limit(DESCRIPTORS)?;
-    if !Server::is_built()? {
-        let mut table = Table::new("tier", "not measured", &[""]);
-        table.note("the program bpfdb is not built");
-        return Ok(vec![table]);
-    }
-    let setup = Setup::new(plan, folder, redis)?;
-    let servers = start(&setup, plan)?;
+pub(super) fn measure(plan: &Plan, setup: &Setup<'_>) -> Result<Vec<Table>> {
+    let servers = start(setup, plan)?;
     let mut measured = Measured::new(servers.len());
     plan.repeat("tier", |_, is_warming| {
         measured.round(plan, &servers, is_warming)
