@@ -421,3 +421,151 @@ TEST(a_closed_session_has_no_spare_version_array)
 	bpfdb_session_close(r);
 	return 0;
 }
+
+/* ---- What it takes to create a snapshot -------------------------------------- */
+
+/* A copy of the state of the engine. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpfdb_engine);
+} engine_before SEC(".maps");
+
+#define ENGINE_WORDS (sizeof(struct bpfdb_engine) / sizeof(u64))
+
+static long engine_word_keep(u64 i, void *ctx)
+{
+	u32 zero = 0;
+	u64 *before = bpf_map_lookup_elem(&engine_before, &zero);
+
+	if (!before || i >= ENGINE_WORDS)
+		return 1;
+	before[i] = LOAD(((u64 *)&engine)[i]);
+	return 0;
+}
+
+static long engine_word_compare(u64 i, u32 *changed)
+{
+	u32 zero = 0;
+	u64 *before = bpf_map_lookup_elem(&engine_before, &zero);
+
+	if (!before || i >= ENGINE_WORDS)
+		return 1;
+	if (before[i] != LOAD(((u64 *)&engine)[i]))
+		*changed += 1;
+	return 0;
+}
+
+/* How many words of the engine's state differ after a snapshot was created. The timer changes
+ * some now and then: so the least of several counts. */
+__noinline u32 words_of_snapshot(struct bpfdb_session *r NONNULL)
+{
+	u32 least = ~0u;
+
+	repeat(i, 10)
+	{
+		u32 changed = 0;
+
+		bpf_loop(ENGINE_WORDS, engine_word_keep, NULL, 0);
+		if (bpfdb_begin_read_only(r) != BPFDB_OK)
+			return ~0u;
+		bpf_loop(ENGINE_WORDS, engine_word_compare, &changed, 0);
+		if (bpfdb_commit(r) != BPFDB_OK)
+			return ~0u;
+		if (changed < least)
+			least = changed;
+	}
+	return least;
+}
+
+struct page_sum {
+	u64 sum;
+	u32 page;
+};
+
+#define PAGE_WORDS (BPFDB_PAGE_SIZE / sizeof(u64))
+
+static long page_word_add(u64 i, struct page_sum *s)
+{
+	u64 *words = page_memory(s->page);
+
+	if (!words || i >= PAGE_WORDS)
+		return 1;
+	s->sum = s->sum * 31 + LOAD(words[i]);
+	return 0;
+}
+
+static long page_add(u64 i, struct page_sum *s)
+{
+	s->page = i;
+	bpf_loop(PAGE_WORDS, page_word_add, s, 0);
+	return 0;
+}
+
+/* Of all pages: of what records and index are made of. */
+__noinline u64 pages_sum(void)
+{
+	struct page_sum s = {};
+
+	bpf_loop(engine.pages_taken.value, page_add, &s, 0);
+	return s.sum;
+}
+
+__noinline int records_add(struct bpfdb_session *w NONNULL, u64 first, u32 count)
+{
+	repeat(i, count) EXPECT(set_number(w, first + i, i) == BPFDB_OK);
+	return 0;
+}
+
+/* However many records there are, the same few words change, and no byte of any page. */
+TEST(a_snapshot_is_created_in_constant_work)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+	u32 few, many;
+	u64 sum;
+
+	EXPECT(w && r);
+	PASS(records_add(w, 1000, 10));
+	few = words_of_snapshot(r);
+	PASS(records_add(w, 2000, 5000));
+	many = words_of_snapshot(r);
+	/* The clock, and of the snapshots: how many, the newest, and whose it is. */
+	EXPECT(few && few <= 5);
+	EXPECT(many == few);
+
+	sum = pages_sum();
+	EXPECT(sum);
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK);
+	EXPECT(pages_sum() == sum);
+	EXPECT(bpfdb_commit(r) == BPFDB_OK);
+	EXPECT(pages_sum() == sum);
+	/* It is a sum of what a SET changes. */
+	EXPECT(set_number(w, 1000, 99) == BPFDB_OK && pages_sum() != sum);
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}
+
+/* One whose processor was taken away before it had its timestamp: writers keep more than
+ * they need, and wait for nothing. */
+TEST(no_writer_waits_for_a_snapshot_that_is_starting)
+{
+	struct bpfdb_session *w = test_session();
+
+	EXPECT(w && snapshots_none());
+	if (config.versions == 1)
+		return 0;
+	EXPECT(set_number(w, 80, 1) == BPFDB_OK);
+	(void)FETCH_ADD(&engine.clock.value, 1);
+	STORE(engine.snapshots.active, SNAPSHOT_RUNNING + SNAPSHOT_STARTING);
+	EXPECT(set_number(w, 80, 2) == BPFDB_OK && history_of(w, 80) == 1);
+	EXPECT(bpfdb_begin(w) == BPFDB_OK);
+	EXPECT(set_number(w, 80, 3) == BPFDB_OK && set_number(w, 81, 3) == BPFDB_OK);
+	EXPECT(bpfdb_commit(w) == BPFDB_OK);
+	STORE(engine.snapshots.active, 0);
+	EXPECT(has_number(w, 80, 3) && has_number(w, 81, 3));
+	EXPECT(set_number(w, 80, 4) == BPFDB_OK && history_of(w, 80) == 0);
+	bpfdb_session_close(w);
+	return 0;
+}

@@ -157,6 +157,84 @@ fn the_daemon_reads_whole_values_beside_a_busy_writer() {
     assert_eq!(kernel_calls(&mut other, "get"), 0);
 }
 
+// ---- Reports beside writers ------------------------------------------------------------
+
+/// Accounts, what each has at first, and how many each of two writers has for itself.
+const ACCOUNTS: usize = 100;
+const BALANCE: i64 = 1000;
+const OWN: usize = ACCOUNTS / 2;
+
+fn account(number: usize) -> String {
+    format!("account{number}")
+}
+
+/// Moves money between two accounts of this writer's own, until it is over; how often.
+fn transfer(client: &mut Client, writer: usize, over: &AtomicBool) -> usize {
+    let mut transfers = 0;
+    while !over.load(Ordering::Relaxed) {
+        let [from, to] =
+            [transfers * 7, transfers * 7 + 1].map(|n| account(writer * OWN + n % OWN));
+        let block = [
+            request(&[b"MULTI"]),
+            request(&[b"DECRBY", from.as_bytes(), b"3"]),
+            request(&[b"INCRBY", to.as_bytes(), b"3"]),
+            request(&[b"EXEC"]),
+        ];
+        client.send(&block.concat());
+        for expected in [&b"+OK"[..], b"+QUEUED", b"+QUEUED", b"*2"] {
+            let reply = client.reply();
+            assert!(reply.starts_with(expected), "{}", show(&reply));
+        }
+        transfers += 1;
+    }
+    transfers
+}
+
+/// The sum of all accounts over a new snapshot.
+fn report(client: &mut Client) -> i64 {
+    let keys: Vec<String> = (0..ACCOUNTS).map(account).collect();
+    let gets = keys.iter().map(|key| request(&[b"GET", key.as_bytes()]));
+    let gets: Vec<Vec<u8>> = gets.collect();
+    assert_eq!(client.say("BEGIN READ ONLY"), "+OK\r\n");
+    client.send(&gets.concat());
+    let mut sum = 0;
+    for _ in 0..ACCOUNTS {
+        let reply = String::from_utf8(client.reply()).expect("text");
+        let balance = reply.lines().nth(1).expect("a value");
+        sum += balance.parse::<i64>().expect("a number");
+    }
+    assert_eq!(client.say("COMMIT"), "+OK\r\n");
+    sum
+}
+
+#[test]
+fn reports_of_a_client_have_one_sum_and_refuse_no_writer() {
+    const REPORTS: u32 = 200;
+    let server = start(false, 256 << 20);
+    let mut reader = server.client();
+    for number in 0..ACCOUNTS {
+        let set = format!("SET {} {BALANCE}", account(number));
+        assert_eq!(reader.say(&set), "+OK\r\n");
+    }
+    let over = AtomicBool::new(false);
+    let transfers: usize = thread::scope(|scope| {
+        let at_end = AtEnd::of(&over);
+        let (server, over) = (&server, &over);
+        let write = |writer| move || transfer(&mut server.client(), writer, over);
+        let writers = [0, 1].map(|writer| scope.spawn(write(writer)));
+        for number in 0..REPORTS {
+            let sum = report(&mut reader);
+            assert_eq!(sum, ACCOUNTS as i64 * BALANCE, "report {number}");
+        }
+        drop(at_end);
+        let ended = writers.map(|writer| writer.join().expect("a writer"));
+        ended.into_iter().sum()
+    });
+    assert!(transfers > 0, "nothing was written");
+    let counters = server.engine.counters().expect("figures");
+    assert_eq!(counters.snapshots_revoked, 0);
+}
+
 // ---- Memory that one snapshot holds ------------------------------------------------
 
 const MEMORY: u64 = 64 << 20;
