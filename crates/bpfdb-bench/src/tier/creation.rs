@@ -117,24 +117,23 @@ fn one_by_one(engine: &Engine, snapshots: u32, records: u32) -> Result<Histogram
     Ok(times)
 }
 
-/// Nanoseconds of a snapshot, of many that begin and end in each system call.
+/// Nanoseconds of a snapshot, of many that begin and end in each system call: the median of the calls.
 fn together(engine: &Engine, snapshots: u32) -> Result<f64> {
     let mut session = engine.session()?;
     let pairs = [Operation::BeginReadOnly, Operation::Commit];
     let operations: Vec<Operation> = pairs.into_iter().cycle().take(2 * TOGETHER).collect();
     let batch = session.prepare(&operations, 0)?;
-    let calls = snapshots.div_ceil(TOGETHER as u32);
-    let mut took = Duration::ZERO;
-    for _ in 0..calls {
+    let mut times = Sample::default();
+    for _ in 0..snapshots.div_ceil(TOGETHER as u32) {
         let begun = Instant::now();
         let done = session.run(&batch)?;
-        took += begun.elapsed();
+        times.push(begun.elapsed().as_nanos() as f64 / TOGETHER as f64);
         ensure!(done == batch.len(), "{done} of {} were run", batch.len());
         for i in 0..done {
             session.outcome(&batch, i)?;
         }
     }
-    Ok(took.as_nanos() as f64 / (f64::from(calls) * TOGETHER as f64))
+    Ok(times.median())
 }
 
 /// Microseconds of the median.
