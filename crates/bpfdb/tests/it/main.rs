@@ -26,6 +26,7 @@ mod owner;
 mod scan;
 mod session;
 mod session_open;
+mod siphash;
 mod snapshots;
 mod stacks;
 mod units;
