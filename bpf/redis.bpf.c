@@ -10,6 +10,7 @@
 #include "redis/answer.bpf.h"
 
 #include "redis/apart.bpf.h"
+#include "redis/large.bpf.h"
 #include "net/programs.bpf.h"
 
 NET_PROGRAMS(redis)

@@ -12,6 +12,8 @@
  * 1. It runs in the midst of redis_answer, which has claimed context and session for this message.
  *    It gives neither back.
  * 2. What it returns is an enum result, and no verdict of sk_msg.
+ * 3. What meets a collection that is no small one has changed nothing, and is left to redis_large
+ *    (large.bpf.h), as if this program had not run.
  */
 #ifndef BPFDB_REDIS_APART_BPF_H
 #define BPFDB_REDIS_APART_BPF_H
@@ -30,15 +32,43 @@ static __always_inline enum result command_run_apart(struct sk_msg_md *m, struct
 	}
 }
 
-SEC("sk_msg")
-int redis_apart(struct sk_msg_md *m)
+/* The context and the session of the program that has entered this one. */
+static __always_inline bool apart_open(struct sk_msg_md *m, struct context **c,
+				       struct bpfdb_session **s)
 {
 	struct bpf_sock *sk = m->sk;
 	struct socket_data *data = sk ? bpf_sk_storage_get(&socket_storage, sk, NULL, 0) : NULL;
-	struct context *c = data ? context_at(data->context) : NULL;
-	struct bpfdb_session *s = data ? bpfdb_session(data->index) : NULL;
 
-	return c && s ? command_run_apart(m, c, s) : PASS_TO_DAEMON;
+	*c = data ? context_at(data->context) : NULL;
+	*s = data ? bpfdb_session(data->index) : NULL;
+	return *c && *s;
+}
+
+SEC("sk_msg")
+int redis_apart(struct sk_msg_md *m)
+{
+	struct context *c;
+	struct bpfdb_session *s;
+	u64 found, missed;
+	u32 at;
+	enum result result;
+
+	if (!apart_open(m, &c, &s))
+		return PASS_TO_DAEMON;
+	at = c->at;
+	found = s->gets_found;
+	missed = s->gets_missed;
+	c->is_large = 0;
+	result = command_run_apart(m, c, s);
+	if (likely(result != PASS_TO_DAEMON || !c->is_large))
+		return result;
+	c->at = at;
+	s->gets_found = found;
+	s->gets_missed = missed;
+	/* Behind the last one that BPFDB_CALLS_PER_RUN allows the kernel allows one more. */
+	c->calls++;
+	bpf_tail_call(m, &apart, BPFDB_APART_LARGE);
+	return PASS_TO_DAEMON;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #define BPFDB_REDIS_CONTEXT_BPF_H
 
 #include "../net/context_words.bpf.h"
+#include "../values/big_head.bpf.h"
 #include "../values/packed_entry.bpf.h"
 #include <bpfdb/connection.h>
 #include <bpfdb/redis.h>
@@ -26,9 +27,10 @@ struct context {
 	u32 run_command;
 	u32 run;
 
-	/* Calls of other programs in this run: of procedures, and of redis_apart. */
+	/* Calls of other programs in this run: of procedures, of redis_apart, and of redis_large. */
 	u32 calls;
 	u32 frame; /* number of a procedure's */
+	u32 is_large; /* redis_apart has met a collection that is user space's, or redis_large's */
 
 	/* What one step of a command leaves to a later one. */
 	union {
@@ -50,6 +52,18 @@ struct context {
 			u32 elements; /* added or taken, so far */
 			u32 length; /* elements of the list that results */
 			u32 moved; /* a member was taken out, to be put in elsewhere */
+			/* Large ones: see commands/large.bpf.h. */
+			u32 first; /* position of the key in the request */
+			u32 has_run; /* the page that was found has entries */
+			u64 head_cell; /* where the head was seen: record, its header, value */
+			u64 head_header;
+			u64 head_address;
+			u64 child[2]; /* of a page of the tree: place, elements below it */
+			u32 chosen; /* where the entry of such a child is */
+			u32 order_len;
+			u64 scores[2]; /* sortable ones of a member: old, new */
+			u8 order[256]; /* of a member: what separators are compared with */
+			struct big_head head;
 		};
 	};
 

@@ -281,6 +281,13 @@ static __always_inline u8 *packed_room(struct bpfdb_session *s, u64 at)
 	return grain ? grain + (at & (BPFDB_GRAIN - 1)) : NULL;
 }
 
+/* Memory for a run of this type; of a string for a page of a large collection. */
+static __always_inline enum bpfdb_status packed_alloc(struct bpfdb_session *s, u32 len, u32 type)
+{
+	return type == BPFDB_TYPE_STRING ? bpfdb_value_alloc(s, len)
+					 : bpfdb_typed_alloc(s, len, type);
+}
+
 /*
  * The session's value becomes a run of this type that is the one which GET left in it, `old` bytes
  * of which the lock is held, but for e->cut bytes at e->at; `add` bytes are free there. `old` 0: an
@@ -295,7 +302,7 @@ packed_splice(struct bpfdb_session *s, const struct packed_entry *e, u32 type, u
 	u8 *from, *behind;
 
 	if (!old) {
-		status = bpfdb_typed_alloc(s, PACKED_HEADER + add, type);
+		status = packed_alloc(s, PACKED_HEADER + add, type);
 		to = status == BPFDB_OK ? bpfdb_at(s->value[0]) : NULL;
 		if (!to)
 			return status == BPFDB_OK ? BPFDB_CORRUPT : status;
@@ -306,7 +313,7 @@ packed_splice(struct bpfdb_session *s, const struct packed_entry *e, u32 type, u
 	if (old > BPFDB_VALUE_MAX || at + cut > old || at < PACKED_HEADER ||
 	    old - cut + add > BPFDB_VALUE_MAX)
 		return LEFT_TO_USER_SPACE;
-	status = bpfdb_typed_alloc(s, old - cut + add, type);
+	status = packed_alloc(s, old - cut + add, type);
 	if (status != BPFDB_OK)
 		return status;
 	to = bpfdb_at(s->value[0]);
@@ -329,7 +336,8 @@ static __always_inline u32 packed_flags(const struct packed *run, u32 type, bool
 {
 	u32 flags = run->flags, most = PACKED_HASH_ENTRIES;
 
-	if (type == BPFDB_TYPE_LIST)
+	/* Of a page the head has the flags. */
+	if (type == BPFDB_TYPE_LIST || type == BPFDB_TYPE_STRING)
 		return flags;
 	if (type == BPFDB_TYPE_SET) {
 		most = PACKED_SET_INTEGERS;

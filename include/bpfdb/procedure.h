@@ -56,8 +56,8 @@
 /* Programs, and names by which they are called. */
 #define BPFDB_PROCEDURE_SLOTS 256
 #define BPFDB_PROCEDURE_NAMES 1024
-/* Calls in one run of the program, of procedures and of redis_apart: each is a tail call, of which
- * there may be 33. */
+/* Calls in one run of the program, of procedures, of redis_apart and of redis_large: each is a tail
+ * call, of which there may be 33. */
 #define BPFDB_CALLS_PER_RUN 32
 
 _Static_assert(BPFDB_CALL_PAD > BPFDB_CALL_TEXT_MAX, "a text may begin at the heap's end");

@@ -14,6 +14,12 @@
 /* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
 #define BPFDB_BLOCK_MAX 256
 
+/* Programs that are entered by a tail call, in the map `apart`: that of the commands with BPFDB_APART
+ * (commands.h), and that of large collections, which the first one leaves to it. */
+#define BPFDB_APART_COMMANDS 0
+#define BPFDB_APART_LARGE 1
+#define BPFDB_APART_COUNT 2
+
 /* The front end's words of a connection. */
 struct bpfdb_redis_connection {
 	__u32 resp3; /* replies are in RESP3; the daemon writes it */

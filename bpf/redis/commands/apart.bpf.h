@@ -14,10 +14,9 @@
 #include "../../net/message.bpf.h"
 #include <bpfdb/procedure.h>
 
-/* The program, as the only entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, BPFDB_APART_COUNT);
 	__type(key, u32);
 	__type(value, u32);
 } apart SEC(".maps");
@@ -31,7 +30,7 @@ __noinline enum result command_apart(struct sk_msg_md *m, struct context *c NONN
 	if (c->calls >= BPFDB_CALLS_PER_RUN)
 		return PASS_TO_DAEMON;
 	c->calls++;
-	bpf_tail_call(m, &apart, 0);
+	bpf_tail_call(m, &apart, BPFDB_APART_COMMANDS);
 	/* Else clang would have the callers take it for a constant. */
 	OPAQUE(result);
 	return result;

@@ -17,6 +17,7 @@ __noinline enum bpfdb_status collection_get(struct context *c NONNULL,
 	enum bpfdb_status status = packed_check(s, OF_ANY_TYPE(s, bpfdb_get(s)), type);
 	const struct packed *run = status == BPFDB_FOUND ? packed_header(s) : NULL;
 
+	c->is_large = status == LEFT_TO_USER_SPACE;
 	c->count = run ? LOAD(run->count) : 0;
 	/* Nor is there a slot that could be given up while the reply is written. */
 	if (status == BPFDB_NOT_FOUND)
@@ -32,6 +33,7 @@ collection_get_for_update(struct context *c, struct bpfdb_session *s, u32 type)
 	enum bpfdb_status status = OF_ANY_TYPE(s, bpfdb_get_for_update(s));
 
 	status = packed_check(s, status, type);
+	c->is_large = status == LEFT_TO_USER_SPACE;
 	c->expires = status == BPFDB_FOUND ? s->found_expires : 0;
 	return status;
 }

@@ -10,8 +10,8 @@
 /* Fields of one HMGET. */
 #define HMGET_MAX 64
 
-/* What is replied of a field, or of the element of a set. */
-enum asked { ASKED_VALUE, ASKED_LENGTH, ASKED_PRESENCE };
+/* What is replied of a field, of the element of a set, or of a member of a large sorted set. */
+enum asked { ASKED_VALUE, ASKED_LENGTH, ASKED_PRESENCE, ASKED_SCORE };
 
 static __always_inline enum result field_reply(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s,

@@ -14,6 +14,7 @@ use crate::commands::definition::{Command, Flag, Path};
 use crate::commands::invoke::{count, observe, timed};
 use crate::commands::job::RetriedCommand;
 use crate::commands::keyspace_events;
+use crate::commands::large;
 use crate::commands::monitor;
 use crate::commands::publish;
 use crate::commands::table::{self, Call};
@@ -203,19 +204,23 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Du
 /// Takes note which side answers requests with this command, as a rule.
 pub(super) fn note_path(context: &mut Context<'_>, command: &Command) {
     context.set_needs_daemon(command.path() == Path::Daemon);
-    ask_for_program(context, command);
+    ask_for_programs(context, command);
 }
 
 /// Would the kernel answer requests with this command on this connection, were its program loaded? Then
-/// that is loaded now.
-fn ask_for_program(context: &Context<'_>, command: &Command) {
+/// that is loaded now, and that of large collections if there are any.
+fn ask_for_programs(context: &Context<'_>, command: &Command) {
     let instance = &*context.instance;
-    if !instance.loader.is_asked()
+    let needs_large = large::is_used() && !instance.large_loader.is_asked();
+    if (needs_large || !instance.loader.is_asked())
         && command.is_apart()
         && context.connection.may_be_handed_back()
         && !instance.keeps_connections()
     {
         instance.loader.ask();
+        if needs_large {
+            instance.large_loader.ask();
+        }
     }
 }
 
@@ -240,7 +245,7 @@ fn must_wait(context: &Context<'_>, command: &Command) -> bool {
 }
 
 fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
-    ask_for_program(context, call.command);
+    ask_for_programs(context, call.command);
     if let Some(queue) = &mut context.multi.queue {
         queue.add(call.command, request.words, call.name_words)?;
     }

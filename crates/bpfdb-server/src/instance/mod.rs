@@ -40,7 +40,7 @@ use crate::eviction::{Evictor, Rules};
 use crate::io::bell::Bell;
 use crate::io::descriptors;
 use crate::io::stopper::Stopper;
-use crate::kernel::apart::ProgramLoader;
+use crate::kernel::apart::{self, ProgramLoader};
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
 use crate::kernel::procedures::KernelProcedures;
@@ -73,8 +73,9 @@ pub(crate) struct Instance {
     pub(crate) databases: Databases,
     /// What the kernel does with the connections.
     pub(crate) kernel: Rc<KernelConnections>,
-    /// Of the program that the kernel lacks at first.
+    /// Of the programs that the kernel lacks at first.
     pub(crate) loader: ProgramLoader,
+    pub(crate) large_loader: ProgramLoader,
     pub(crate) log: Log,
     pub(crate) page_cache: PageCache,
     pub(crate) evictor: Evictor,
@@ -136,8 +137,9 @@ impl Instance {
         base: KernelCounters,
         bell: &Bell,
     ) -> Result<Self> {
-        // Its descriptors are not among those that are left for clients.
-        let loader = ProgramLoader::new(programs)?;
+        // Their descriptors are not among those that are left for clients.
+        let loader = ProgramLoader::new(programs, apart::COMMANDS)?;
+        let large_loader = ProgramLoader::new(programs, apart::LARGE)?;
         let clients_max = programs
             .connections
             .len()
@@ -167,6 +169,7 @@ impl Instance {
             databases,
             kernel: Rc::clone(&programs.connections),
             loader,
+            large_loader,
             log: Log::new(options.log.clone(), options.loaded, bell),
             page_cache: PageCache::default(),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,

@@ -1,5 +1,6 @@
-//! The program of commands that have one of their own (`bpf/redis/apart.bpf.h` is the other side): it is
-//! loaded when the first of these commands has come, on a thread of its own. Until it is there, the
+//! The programs that the kernel lacks at first: that of the commands which have one of their own
+//! (`bpf/redis/apart.bpf.h` is the other side), and that of large collections (`bpf/redis/large.bpf.h`). Each is
+//! loaded when the first of its commands has come, on a thread of its own. Until it is there, the
 //! daemon answers them.
 //!
 //! ```text
@@ -12,25 +13,51 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use bpfdb::LaterProgram;
+use bpfdb::{LaterProgram, abi};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
 
 use super::programs::{FrontEnd, Programs};
 use super::redis;
 use crate::error::{Result, bpf};
 
-/// Of the map with the program as its only entry.
+/// Of the map with the programs.
 const MAP: &str = "apart";
+
+/// One of the programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Role {
+    /// Its name, without that of the front end.
+    program: &'static str,
+    /// Its place in the map.
+    place: u32,
+    /// The commands that it answers.
+    commands: &'static str,
+}
+
+/// Commands on collections, and others that are used less.
+pub(crate) const COMMANDS: Role = Role {
+    program: redis::APART,
+    place: abi::BPFDB_APART_COMMANDS,
+    commands: "commands on collections",
+};
+
+/// Commands on one element of a large collection.
+pub(crate) const LARGE: Role = Role {
+    program: redis::LARGE,
+    place: abi::BPFDB_APART_LARGE,
+    commands: "commands on an element of a large collection",
+};
 
 /// The program, not loaded yet. It has descriptors of its maps already: clients that come before it is
 /// loaded do not take them.
 #[derive(Debug)]
 struct Apart {
     program: LaterProgram,
-    place: MapHandle,
+    role: Role,
+    map: MapHandle,
 }
 
-/// Loads the kernel's program of commands on collections, and of others that are used less, once. Clones
+/// Loads one of the kernel's programs of commands on collections, once. Clones
 /// load the same.
 #[derive(Clone, Debug)]
 pub struct ProgramLoader {
@@ -45,7 +72,7 @@ struct Shared {
 
 #[derive(Debug)]
 enum State {
-    Open(Apart),
+    Open(Box<Apart>),
     Loading(JoinHandle<()>),
     /// The program is in its place, or cannot be loaded; or the server has ended.
     Over,
@@ -56,19 +83,20 @@ impl ProgramLoader {
     ///
     /// # Errors
     /// There is no descriptor.
-    pub(crate) fn new(programs: &Programs) -> Result<Self> {
+    pub(crate) fn new(programs: &Programs, role: Role) -> Result<Self> {
         let front_end = redis::front_end();
         let maps = programs.shared_maps()?;
         let apart = Apart {
-            program: LaterProgram::new(front_end.program(redis::APART), move || {
+            program: LaterProgram::new(front_end.program(role.program), move || {
                 open_sharing(front_end, &maps)
             }),
-            place: programs.map(MAP)?,
+            role,
+            map: programs.map(MAP)?,
         };
         Ok(Self {
             shared: Arc::new(Shared {
                 asked: AtomicBool::new(false),
-                state: Mutex::new(State::Open(apart)),
+                state: Mutex::new(State::Open(Box::new(apart))),
             }),
         })
     }
@@ -129,11 +157,12 @@ impl ProgramLoader {
 
 impl Apart {
     fn load_or_tell(&self) {
+        let commands = self.role.commands;
         match self.load() {
-            Ok(()) => tracing::info!("the kernel answers commands on collections from now on"),
+            Ok(()) => tracing::info!("the kernel answers {commands} from now on"),
             Err(error) => tracing::error!(
                 %error,
-                "the daemon answers commands on collections: the kernel lacks their program"
+                "the daemon answers {commands}: the kernel lacks their program"
             ),
         }
     }
@@ -142,8 +171,12 @@ impl Apart {
     fn load(&self) -> Result<()> {
         let program = self.program.get()?;
         let fd = program.as_fd().as_raw_fd();
-        self.place
-            .update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+        self.map
+            .update(
+                &self.role.place.to_ne_bytes(),
+                &fd.to_ne_bytes(),
+                MapFlags::ANY,
+            )
             .map_err(bpf(format!("put {} into its place", program.name())))
     }
 }

@@ -271,7 +271,7 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
             // Sockets of connections that have ended are there until they are closed.
             "sockets" => sessions + sessions / 2,
             "workers" => processors()?,
-            // 3 KiB and 100 KiB each. Clients' threads that lose the processor in a message, or a
+            // 4 KiB and 100 KiB each. Clients' threads that lose the processor in a message, or a
             // call, keep theirs.
             "contexts" => abi::BPFDB_CONTEXTS.max(2 * processors()?),
             "frames" => abi::BPFDB_FRAMES.max(2 * processors()?),

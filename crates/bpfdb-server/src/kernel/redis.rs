@@ -14,13 +14,15 @@ const _: () = assert!(size_of::<abi::bpfdb_redis_connection>() <= size_of::<Fron
 
 /// The program of the commands with `BPFDB_APART`.
 pub(super) const APART: &str = "apart";
+/// The one to which that leaves large collections.
+pub(super) const LARGE: &str = "large";
 
 /// The programs of `bpf/redis.bpf.c`.
 pub(crate) fn front_end() -> FrontEnd {
     FrontEnd {
         name: "redis",
         object: objects::REDIS,
-        later: &[APART],
+        later: &[APART, LARGE],
     }
 }
 

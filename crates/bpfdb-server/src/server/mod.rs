@@ -108,6 +108,11 @@ impl Server {
         self.instance.loader.clone()
     }
 
+    /// The same of the program of commands on an element of a large collection.
+    pub fn large_loader(&self) -> ProgramLoader {
+        self.instance.large_loader.clone()
+    }
+
     /// Serves until it is stopped. Nothing here waits for anything but events and the
     /// next time at which there is something to do: a connection that waits is put aside, and has
     /// its turn again.
@@ -244,5 +249,6 @@ impl Drop for Server {
         // Clients do not wait for what is being loaded.
         self.close_all();
         self.instance.loader.end();
+        self.instance.large_loader.end();
     }
 }

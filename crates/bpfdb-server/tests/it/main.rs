@@ -24,6 +24,7 @@ mod isolation;
 mod keyspace_events;
 mod large;
 mod large_collections;
+mod large_in_kernel;
 mod limits;
 mod listings;
 mod local;

@@ -50,6 +50,8 @@ pub struct TestServer {
     pub log: Option<Arc<bpfdb_durability::Durability>>,
     /// Of the program that [`Client`] has loaded before it sends a command that needs it.
     pub loader: ProgramLoader,
+    /// Of that which it leaves large collections to.
+    pub large_loader: ProgramLoader,
     tier: Option<Arc<Tier>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
@@ -157,11 +159,16 @@ impl TestServer {
         let thread = thread::spawn(move || {
             let server = Server::start(&of_thread, &options)?;
             sender
-                .send((server.address(), server.stopper(), server.loader()))
+                .send((
+                    server.address(),
+                    server.stopper(),
+                    server.loader(),
+                    server.large_loader(),
+                ))
                 .expect("the test waits");
             server.run()
         });
-        let Ok((address, stopper, loader)) = receiver.recv() else {
+        let Ok((address, stopper, loader, large_loader)) = receiver.recv() else {
             panic!("{:?}", thread.join().expect("no panic"));
         };
         ahead::register(address, loader.clone());
@@ -170,6 +177,7 @@ impl TestServer {
             engine,
             log,
             loader,
+            large_loader,
             tier,
             stopper,
             thread: Some(thread),

@@ -3,7 +3,7 @@
 //! One thread serves an instance. What it makes, and what it leaves without a head, it notes here; nothing depends on
 //! that but how soon pages are removed: [`Collector`](super::Collector) finds the others by their anchors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -16,6 +16,17 @@ struct Known {
 
 thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
+    static IS_USED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Pages of a large collection are read or written.
+pub(super) fn note_use() {
+    IS_USED.set(true);
+}
+
+/// Were there any? Then the kernel's program of commands on their elements is worth its while.
+pub(crate) fn is_used() -> bool {
+    IS_USED.get()
 }
 
 pub(super) fn add(identity: u64) {

@@ -30,6 +30,7 @@ mod pages;
 mod store;
 
 pub(crate) use collector::Collector;
+pub(crate) use known::is_used;
 pub(super) use known::suspect;
 pub(super) use limits::{WRITTEN_MAX, is_to_be_large};
 pub(super) use pages::{Access, SessionPages};

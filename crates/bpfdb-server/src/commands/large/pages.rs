@@ -6,6 +6,7 @@ use bpfdb::{Keyspace, Session, Status};
 use bpfdb_values::big::{Page, PageKey, Pages, Place};
 
 use super::super::Failure;
+use super::known;
 use crate::instance::page_cache::PageCache;
 
 /// What stored keys of pages begin with.
@@ -47,10 +48,12 @@ enum Source<'s> {
 
 impl<'s> SessionPages<'s> {
     pub(in super::super) fn new(session: &'s mut Session, access: Access) -> Self {
+        known::note_use();
         Self(Source::Session(session, access))
     }
 
     pub(in super::super) fn kept(cache: &'s mut PageCache, version: u64) -> Self {
+        known::note_use();
         Self(Source::Cache(cache, version))
     }
 
