@@ -12,8 +12,10 @@
  * 1. It runs in the midst of redis_answer, which has claimed context and session for this message.
  *    It gives neither back.
  * 2. What it returns is an enum result, and no verdict of sk_msg.
- * 3. What meets a collection that is no small one has changed nothing, and is left to redis_large
- *    (large.bpf.h), as if this program had not run.
+ * 3. What meets a collection that is no small one is left to redis_large (large.bpf.h), as if this
+ *    program had not run. It has changed nothing, but for a write of several elements in MULTI … EXEC,
+ *    after whose first ones the collection may be too long: redis_large has none of these, so the block
+ *    is undone.
  */
 #ifndef BPFDB_REDIS_APART_BPF_H
 #define BPFDB_REDIS_APART_BPF_H

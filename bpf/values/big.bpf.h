@@ -70,11 +70,16 @@ static __always_inline void head_loses(struct big_head *head, u64 bytes)
 	head->bytes -= bytes < head->bytes ? bytes : head->bytes;
 }
 
-/* An element comes. What it is marks the collection for ever, as it does a run. */
-static __always_inline void head_gains(struct big_head *head, u32 type, u32 key_len, u32 value_len,
+/* Bytes of an entry before its key, in a run that is WIDE. */
+#define PACKED_WIDE_ENTRY 12
+
+/* An element comes. What it is marks the collection for ever, as it does a run. False: as one run the
+ * collection would be longer than a value. */
+static __always_inline bool head_gains(struct big_head *head, u32 type, u32 key_len, u32 value_len,
 				       bool is_integer)
 {
 	struct packed as = {.longest = head->longest, .flags = head->flags};
+	u64 entry;
 
 	head->elements++;
 	head->bytes += key_len + value_len;
@@ -85,6 +90,8 @@ static __always_inline void head_gains(struct big_head *head, u32 type, u32 key_
 	as.count = head->elements < ~0u ? head->elements : ~0u;
 	head->longest = as.longest;
 	head->flags = packed_flags(&as, type, is_integer);
+	entry = as.longest > PACKED_BYTES_MAX ? PACKED_WIDE_ENTRY : PACKED_ENTRY;
+	return PACKED_HEADER + head->bytes + head->elements * entry <= BPFDB_LARGE_MAX;
 }
 
 /* ---- Pages --------------------------------------------------------------- */

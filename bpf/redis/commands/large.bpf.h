@@ -44,11 +44,11 @@ static __always_inline enum result large_key(struct context *c, struct bpfdb_ses
 /* ---- Reading ------------------------------------------------------------- */
 
 /* GET of the head, which is left in the context: DONE, AGAIN, or PASS_TO_DAEMON. The access is the one
- * that redis_apart has noted. */
+ * that redis_apart has noted; the look-up is counted when it is answered. */
 __noinline enum result large_open(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
 				  u32 type)
 {
-	enum bpfdb_status status = UNTRACKED(s, OF_ANY_TYPE(s, bpfdb_get(s)));
+	enum bpfdb_status status = NOT_COUNTED(s, UNTRACKED(s, OF_ANY_TYPE(s, bpfdb_get(s))));
 	bool is_head = status == BPFDB_FOUND && head_read(s, &c->head, type);
 
 	if (status != BPFDB_FOUND)
@@ -119,6 +119,22 @@ __noinline enum result large_element(struct sk_msg_md *m, struct context *c NONN
 	return bpfdb_still_valid(s) ? result : AGAIN;
 }
 
+/* A look-up came to `result`: takes back what it has replied, but for DONE. If it has failed the client's
+ * transaction the client is told why. A subprogram: the verifier walks it once. */
+__noinline enum result look_up_end(struct sk_msg_md *m, struct context *c NONNULL,
+				   struct bpfdb_session *s NONNULL, u32 out, enum result result)
+{
+	c->at = c->end;
+	if (result == DONE) {
+		s->gets_found++;
+		return DONE;
+	}
+	c->out = out;
+	if (result == PASS_TO_DAEMON && s->state == BPFDB_TXN_FAILED)
+		return reply_error(m, c, s, s->failure);
+	return harmless(result);
+}
+
 static __always_inline enum result large_read_once(struct sk_msg_md *m, struct context *c,
 						   struct bpfdb_session *s, u32 type, u32 what,
 						   bool is_array)
@@ -141,10 +157,7 @@ static __always_inline enum result large_read_once(struct sk_msg_md *m, struct c
 	}
 	if (result == DONE && !large_is_unchanged(c, s))
 		result = AGAIN;
-	if (result != DONE)
-		c->out = out;
-	c->at = c->end;
-	return harmless(result);
+	return look_up_end(m, c, s, out, result);
 }
 
 /* HGET, HSTRLEN, HEXISTS, SISMEMBER, ZSCORE: a key, and a field or an element. */
@@ -185,10 +198,13 @@ static __always_inline enum result large_elements_once(struct sk_msg_md *m, stru
 						       struct bpfdb_session *s, u32 type)
 {
 	enum result result = large_key(c, s);
+	u32 out = c->out;
 
 	if (result == DONE)
 		result = large_open(c, s, type);
-	return result == DONE ? harmless(elements_reply(m, c, c->head.elements)) : result;
+	if (result == DONE)
+		result = elements_reply(m, c, c->head.elements);
+	return look_up_end(m, c, s, out, result);
 }
 
 /* HLEN, LLEN, SCARD, ZCARD. */
@@ -302,8 +318,8 @@ static __always_inline enum bpfdb_status large_put(struct context *c, struct bpf
 		return FOR_THE_DAEMON;
 	if (found)
 		head_loses(&c->head, e->key_len + e->value_len);
-	head_gains(&c->head, type, e->key_len, value_len, is_integer);
-	if (!table_is_settled(&c->head))
+	if (!head_gains(&c->head, type, e->key_len, value_len, is_integer) ||
+	    !table_is_settled(&c->head))
 		return FOR_THE_DAEMON;
 	e->value = value;
 	e->value_len = value_len;

@@ -34,7 +34,8 @@ __noinline enum bpfdb_status large_push_leaf(struct context *c NONNULL,
 	if (end == LIST_RIGHT)
 		e->at = PACKED_HEADER + run->used;
 	e->value_len = 0;
-	head_gains(&c->head, BPFDB_TYPE_LIST, e->key_len, 0, false);
+	if (!head_gains(&c->head, BPFDB_TYPE_LIST, e->key_len, 0, false))
+		return FOR_THE_DAEMON;
 	return packed_put(s, e, BPFDB_TYPE_STRING, true, false);
 }
 
@@ -259,24 +260,21 @@ static __always_inline enum result large_range_once(struct sk_msg_md *m, struct 
 
 	if (result == DONE)
 		result = large_open(c, s, type);
+	if (result == DONE && c->head.elements > LARGE_ELEMENTS_MAX)
+		result = PASS_TO_DAEMON;
 	if (result != DONE)
-		return result;
-	if (c->head.elements > LARGE_ELEMENTS_MAX)
-		return PASS_TO_DAEMON;
+		return look_up_end(m, c, s, out, result);
 	large_part(c, start, end);
 	if (!c->count) {
-		c->at = c->end;
-		return harmless(is_array ? reply_header(m, c, '*', 0) : reply_nil(m, c));
+		result = is_array ? reply_header(m, c, '*', 0) : reply_nil(m, c);
+		return look_up_end(m, c, s, out, result);
 	}
 	result = large_leaf(c, s);
 	if (result == DONE)
 		result = leaf_reply(m, c, s, is_array);
 	if (result == DONE && !large_is_unchanged(c, s))
 		result = AGAIN;
-	if (result != DONE)
-		c->out = out;
-	c->at = c->end;
-	return harmless(result);
+	return look_up_end(m, c, s, out, result);
 }
 
 /* LRANGE, and ZRANGE by rank without an option. */
