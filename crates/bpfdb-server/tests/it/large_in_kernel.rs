@@ -140,6 +140,34 @@ fn the_kernel_answers_commands_on_one_element() {
     }
 }
 
+/// One look-up is one hit, whoever answers it.
+#[test]
+fn hits_are_counted_once() {
+    let both = Both::start();
+    let mut client = both.kernel();
+    fill(&mut client);
+    for look_up in [
+        "HGET h f1",
+        "HMGET h f1 f2",
+        "HLEN h",
+        "LRANGE l 0 2000",
+        "LINDEX l 5",
+    ] {
+        let hits = |client: &mut Client| {
+            let info = client.say("INFO stats");
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("keyspace_hits:"));
+            line.and_then(|hits| hits.parse::<u64>().ok())
+                .expect("a number")
+        };
+        let before = hits(&mut client);
+        back_to_kernel(&mut client);
+        client.say(look_up);
+        assert_eq!(hits(&mut client) - before, 1, "{look_up}");
+    }
+}
+
 /// The same in a transaction that comes in one message, and undone if it fails there.
 #[test]
 fn blocks_are_answered_as_a_whole() {
