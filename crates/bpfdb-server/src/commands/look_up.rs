@@ -40,7 +40,7 @@ pub(super) fn look_up<T>(
     if cache.is_gathering() {
         let outcome = attempt(cache, &stored, kind, &mut work);
         if cache.knows(&stored) {
-            context.set_needs_daemon(true);
+            note_large(context);
         }
         return outcome;
     }
@@ -72,8 +72,18 @@ pub(super) fn look_up<T>(
         }
         None => read(session, key, kind, work),
     };
-    context.set_needs_daemon(true);
+    note_large(context);
     found
+}
+
+/// The kernel has left a look-up in a large collection to the daemon: it lacks the program, or this was beyond that.
+/// A connection that asks much of this kind stays, with another trial now and then; so does one whose command is
+/// the daemon's anyhow.
+fn note_large(context: &mut Context<'_>) {
+    if !context.connection.needs_daemon {
+        let needs_daemon = context.connection.is_request_refused_often();
+        context.set_needs_daemon(needs_daemon);
+    }
 }
 
 /// `None`: it is to be read in another way.
@@ -159,7 +169,7 @@ pub(super) fn len(context: &mut Context<'_>, key: &[u8], kind: ValueType) -> Res
     let Some(head) = big::Head::parse(&found.value)? else {
         return Ok(Run::parse(&found.value)?.len() as u64);
     };
-    context.set_needs_daemon(true);
+    note_large(context);
     Ok(head.elements)
 }
 

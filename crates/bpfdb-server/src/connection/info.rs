@@ -13,6 +13,10 @@ use bpfdb::WrittenKeys;
 use super::subscribed::{Mail, Subscribed};
 use crate::settings::Durability;
 
+/// Of so many that the daemon got and the kernel might have answered, the first are trials.
+const PERIOD: u32 = 256;
+const TRIALS: u32 = 8;
+
 /// One end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
@@ -95,6 +99,8 @@ pub(crate) struct ConnectionInfo {
     /// Only the daemon answers requests like the one executed last. Where there was one
     /// there are more: the connection stays with the daemon.
     pub(crate) needs_daemon: bool,
+    /// Since the last trial of [`Self::is_request_refused_often`].
+    pub(crate) was_handed_back: bool,
     /// No program sees its socket, which is plain TCP or Unix-domain.
     pub(crate) is_plain: bool,
     /// How often something was received from it.
@@ -170,6 +176,7 @@ impl ConnectionInfo {
             is_monitor: false,
             close: false,
             needs_daemon: false,
+            was_handed_back: false,
             is_plain,
             receipts: 0,
             refused: 0,
@@ -227,10 +234,18 @@ impl ConnectionInfo {
     /// they so many that something about them must be beyond it, which the daemon does
     /// not see? Then the connection stays, with another trial now and then.
     pub(crate) fn is_refused_often(&mut self) -> bool {
-        const TRIALS: u32 = 8;
-        const PERIOD: u32 = 256;
         self.refused = self.refused.wrapping_add(1);
         self.refused % PERIOD >= TRIALS
+    }
+
+    /// The same of a request. A trial counts if the kernel has had the connection: a client that is fast may
+    /// send the next request before it is handed back.
+    pub(crate) fn is_request_refused_often(&mut self) -> bool {
+        let is_trial = self.refused % PERIOD < TRIALS;
+        if std::mem::take(&mut self.was_handed_back) || !is_trial {
+            return self.is_refused_often();
+        }
+        false
     }
 
     pub(crate) fn is_unix(&self) -> bool {

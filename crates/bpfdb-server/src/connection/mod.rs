@@ -200,6 +200,7 @@ impl Connection {
         kernel.set_patient(self.index, true);
         if kernel.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;
+            self.info.was_handed_back = true;
         }
     }
 

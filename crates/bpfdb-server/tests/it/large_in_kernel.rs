@@ -9,7 +9,7 @@ use bpfdb_server::settings::Settings;
 use bpfdb_tests::random::Random;
 use bpfdb_tests::server::procedures::back_to_kernel;
 use bpfdb_tests::server::{
-    Client, Redis, Reply, TestServer, kernel_answers, kernel_calls, show, words,
+    Client, Redis, Reply, TestServer, kernel_answers, kernel_calls, show, wait_until, words,
 };
 use tempfile::TempDir;
 
@@ -137,6 +137,33 @@ fn the_kernel_answers_commands_on_one_element() {
         assert_eq!(&client.say(command), expected, "{command}");
         let calls = kernel_calls(&mut client, &name(command)) - before;
         assert_eq!(calls, u64::from(kernel_answers()), "{command}");
+    }
+}
+
+/// A client that only reads, and was refused before the program was there, comes back to the kernel; so does one that
+/// has read what is beyond it.
+#[test]
+fn clients_that_only_read_come_back() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut client, mut other) = (server.client(), server.client());
+    fill(&mut other);
+    let read = |client: &mut Client, times: usize| {
+        for _ in 0..times {
+            assert_eq!(client.say("HGET h f7"), "$1\r\n7\r\n");
+        }
+    };
+    read(&mut client, 20);
+    server.large_loader.wait();
+    for _ in 0..2 {
+        let before = kernel_calls(&mut other, "hget");
+        wait_until("the kernel answers", || {
+            read(&mut client, 50);
+            kernel_calls(&mut other, "hget") >= before + 50 || !kernel_answers()
+        });
+        // Of many leaves.
+        for _ in 0..20 {
+            assert!(client.say("LRANGE l 0 2000").starts_with("*2001"));
+        }
     }
 }
 
