@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Small collections are those that bpfdb keeps in one record and answers for in the kernel. Of a
-//! large one the daemon serves each element.
+//! large one the kernel answers commands on one element, unless a page comes or goes, and the daemon the others.
 
 mod erase;
 mod hand_over;
