@@ -180,4 +180,17 @@ impl Demoter {
     pub fn demote(&mut self, demotion: &Demotion<'_>) -> Result<bool, Status> {
         self.session.demote(demotion)
     }
+
+    /// The same for many, by as few system calls as their requests have room in a buffer: to `swapped` goes for each,
+    /// in order, what [`Demoter::demote`] returns. After an error the rest has none, and may be cold all the same.
+    ///
+    /// # Errors
+    /// As [`Demoter::demote`].
+    pub fn demote_all(
+        &mut self,
+        demotions: &[Demotion<'_>],
+        swapped: &mut Vec<bool>,
+    ) -> Result<(), Status> {
+        self.session.demote_all(demotions, swapped)
+    }
 }

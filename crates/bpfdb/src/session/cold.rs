@@ -1,9 +1,11 @@
 //! Cold values: read by the crate that knows the files, and given back their places in memory.
 
 use std::ops::Range;
+use std::ptr;
 
 use super::large::{Found, Step, cut};
-use super::{Session, VALUE_MAX};
+use super::operation::Place;
+use super::{HEADER, ROOM, Session, VALUE_MAX};
 use crate::cold::{ColdPlace, Demotion};
 use crate::{Status, abi};
 
@@ -81,25 +83,81 @@ impl Session {
 
     /// See [`crate::Demoter::demote`].
     pub(crate) fn demote(&mut self, demotion: &Demotion<'_>) -> Result<bool, Status> {
-        let what = abi::bpfdb_demotion {
-            id: demotion.id,
-            epoch: demotion.epoch,
-            len: demotion.len,
-            place: demotion.to.in_engine(),
-        };
-        // SAFETY: plain data without padding.
-        let bytes = unsafe {
-            std::slice::from_raw_parts((&raw const what).cast::<u8>(), size_of_val(&what))
-        };
-        let step = Step {
-            bytes,
-            ..Step::new(abi::BPFDB_OP_DEMOTE, demotion.key)
-        };
+        let what = in_engine(demotion);
         self.flush()?;
-        match self.patiently(false, |session| Ok(session.put_step(&step))) {
+        match self.patiently(false, |session| {
+            Ok(session.put_step(&demote_step(demotion, &what)))
+        }) {
             Ok((status, _)) => Ok(status == Status::Ok),
             Err(Status::Conflict) => Ok(false),
             Err(status) => Err(status),
         }
+    }
+
+    /// See [`crate::Demoter::demote_all`].
+    pub(crate) fn demote_all(
+        &mut self,
+        demotions: &[Demotion<'_>],
+        swapped: &mut Vec<bool>,
+    ) -> Result<(), Status> {
+        self.flush()?;
+        let mut rest = demotions;
+        while !rest.is_empty() {
+            let places = self.put_demotions(rest);
+            rest = &rest[places.len()..];
+            let executed = self.submit().map_err(|_| Status::BadRequest)?;
+            for &place in &places[..executed.min(places.len())] {
+                match self.status(place) {
+                    Status::Conflict => swapped.push(false),
+                    status if status.is_error() => return Err(status),
+                    status => swapped.push(status == Status::Ok),
+                }
+            }
+            if executed < places.len() {
+                return Err(Status::SessionBusy);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts as many into the buffer as have room there, one behind the other.
+    fn put_demotions(&mut self, demotions: &[Demotion<'_>]) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::new();
+        for demotion in demotions.iter().take(abi::BPFDB_BATCH_MAX as usize) {
+            let at = places.last().map_or(0, Place::end);
+            if at + DEMOTION_ROOM > ROOM {
+                break;
+            }
+            let what = in_engine(demotion);
+            let place = self.put_step_at(at, &demote_step(demotion, &what));
+            if let Some(&last) = places.last() {
+                self.link(last, at as u32);
+            }
+            places.push(place);
+        }
+        places
+    }
+}
+
+/// What a request to demote takes of the buffer, at most.
+const DEMOTION_ROOM: usize =
+    HEADER + abi::BPFDB_KEY_MAX as usize + 8 + size_of::<abi::bpfdb_demotion>() + 16;
+
+fn in_engine(demotion: &Demotion<'_>) -> abi::bpfdb_demotion {
+    abi::bpfdb_demotion {
+        id: demotion.id,
+        epoch: demotion.epoch,
+        len: demotion.len,
+        place: demotion.to.in_engine(),
+    }
+}
+
+fn demote_step<'a>(demotion: &Demotion<'a>, what: &'a abi::bpfdb_demotion) -> Step<'a> {
+    // SAFETY: plain data without padding.
+    let bytes =
+        unsafe { std::slice::from_raw_parts(ptr::from_ref(what).cast::<u8>(), size_of_val(what)) };
+    Step {
+        bytes,
+        ..Step::new(abi::BPFDB_OP_DEMOTE, demotion.key)
     }
 }

@@ -491,11 +491,16 @@ impl Session {
     }
 
     pub(super) fn put_step(&mut self, step: &Step<'_>) -> Place {
+        self.put_step_at(0, step)
+    }
+
+    /// The same from byte `at` of the buffer on.
+    pub(super) fn put_step_at(&mut self, at: usize, step: &Step<'_>) -> Place {
         let (prefix, prefix_len) = self.key_prefix(step.key);
         let prefix = &prefix[..prefix_len];
         let key_len = prefix.len() + step.key.len();
         let place = Place {
-            at: 0,
+            at,
             key: key_len,
             room: step.room.max(step.bytes.len()),
             reads: step.room > 0,
@@ -517,14 +522,14 @@ impl Session {
         };
         // SAFETY: all of it is inside the buffer and its pad: checked above.
         unsafe {
-            let start = self.buffer.0;
+            let start = self.buffer.0.add(at);
             start.cast::<abi::bpfdb_request>().write_unaligned(request);
             ptr::copy_nonoverlapping(prefix.as_ptr(), start.add(HEADER), prefix.len());
             let key_at = start.add(HEADER + prefix.len());
             ptr::copy_nonoverlapping(step.key.as_ptr(), key_at, step.key.len());
             ptr::copy_nonoverlapping(
                 step.bytes.as_ptr(),
-                start.add(place.value()),
+                self.buffer.0.add(place.value()),
                 step.bytes.len(),
             );
         }
