@@ -168,6 +168,8 @@ pub(crate) struct Plan {
     pub(crate) saved_records: u32,
     /// Records that a report sums up.
     pub(crate) report_records: u32,
+    /// Values of the file that is rewritten.
+    pub(crate) tier_rewritten: u32,
 }
 
 /// Sizes of values and records of the scenario `durability`, of which files are made. A round
@@ -222,6 +224,7 @@ impl Plan {
                 beside_time: millis(60),
                 saved_records: 2_000,
                 report_records: 100,
+                tier_rewritten: 3_000,
             };
         }
         Self {
@@ -262,6 +265,7 @@ impl Plan {
             beside_time: millis(3000),
             saved_records: 1_000_000,
             report_records: 1_000,
+            tier_rewritten: 60_000,
         }
     }
 

@@ -24,15 +24,18 @@ pub fn is_wanted() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Sessions, and buffers of them, that cold values take of an engine.
+/// Buffers of sessions that cold values take of an engine.
 pub fn sessions() -> u32 {
     2 * u32::from(is_wanted())
 }
 
+/// Sessions without a buffer that they take besides.
+const SESSIONS_OF_PROGRAMS: u32 = 1;
+
 /// The options of an engine, with sessions for cold values if these are wanted.
 pub fn options(options: &bpfdb::Options) -> bpfdb::Options {
     bpfdb::Options {
-        max_sessions: options.max_sessions + sessions(),
+        max_sessions: options.max_sessions + sessions() + SESSIONS_OF_PROGRAMS,
         user_sessions: options.user_sessions + sessions(),
         ..options.clone()
     }

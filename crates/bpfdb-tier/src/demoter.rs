@@ -1,8 +1,10 @@
-//! Gives values to runs, a batch at a time; and rewrites what is left of runs that are mostly dead.
+//! Gives values to runs, a batch at a time; and has what is left of runs that are mostly dead rewritten.
 //!
-//! One pass over the index goes round and round, and does both. While memory is short it gives values
-//! to runs, and rewrites what it comes by; else it rewrites in small steps.
+//! One pass over the index goes round and round. While memory is short it gives values to runs, and rewrites what it
+//! comes by. Else runs are read and rewritten (`compact`), and then the pass rewrites what they have left, in small
+//! steps.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -10,6 +12,7 @@ use bpfdb::{CheckpointPass, ColdPlace, Demotion, Engine, RunUse, Status};
 use bpfdb_log::Disk;
 use bpfdb_log::record::{Entries, Value};
 
+use crate::compact::{CompactionError, Compactor};
 use crate::figures::Counts;
 use crate::runs::Runs;
 use crate::victims::{LEN_MIN, Victims};
@@ -90,7 +93,18 @@ struct Given {
 #[derive(Default)]
 struct Rewriting {
     runs: Vec<u64>,
+    /// Of these, those that were not read yet.
+    unread: Vec<u64>,
     passes_left: u32,
+    /// All were read since the last look at what is named of them.
+    were_read: bool,
+}
+
+/// What was named of a run when it had been read in vain: it is not read again before that has changed.
+type Left = BTreeMap<u64, RunUse>;
+
+fn use_of(uses: &[RunUse], run: u64) -> RunUse {
+    uses[(run % uses.len() as u64) as usize]
 }
 
 pub(crate) struct Demoting<D: Disk> {
@@ -107,6 +121,8 @@ pub(crate) struct Demoting<D: Disk> {
     /// The pass is somewhere in the middle.
     is_under_way: bool,
     rewriting: Rewriting,
+    compactor: Compactor<D>,
+    left: Left,
 }
 
 impl<D: Disk> Demoting<D> {
@@ -123,6 +139,8 @@ impl<D: Disk> Demoting<D> {
             pass: engine.checkpoint_pass()?,
             step_pass: CheckpointPass::step,
             writer: RunWriter::new(Arc::clone(&runs), run_size),
+            compactor: Compactor::new(engine, Arc::clone(&runs)),
+            left: Left::new(),
             runs,
             counts,
             victims: Victims::new(engine.identity()),
@@ -372,15 +390,25 @@ impl<D: Disk> Demoting<D> {
         let uses = self.engine.run_uses();
         let removed = self.runs.remove_unused(&uses)?;
         Counts::add(&self.counts.runs_removed, removed as u64);
+        let is_used = |run: u64| use_of(&uses, run).values > 0;
+        self.rewriting.unread.retain(|&run| is_used(run));
+        self.compactor.leave_unused(is_used);
         if !self.is_rewriting() {
             let runs = self.runs.sparse(&uses);
+            self.left.retain(|run, _| runs.contains(run));
+            let is_new = |run: &&u64| self.left.get(run) != Some(&use_of(&uses, **run));
             self.rewriting = Rewriting {
+                unread: match self.compactor.is_on() {
+                    true => runs.iter().filter(is_new).copied().collect(),
+                    false => Vec::new(),
+                },
                 // The one that is under way has come by some records already.
                 passes_left: match runs.is_empty() {
                     true => 0,
                     false => 1 + u32::from(self.is_under_way),
                 },
                 runs,
+                were_read: false,
             };
         }
         Ok(())
@@ -388,18 +416,109 @@ impl<D: Disk> Demoting<D> {
 
     /// Is there something to be rewritten?
     pub(crate) fn is_rewriting(&self) -> bool {
-        self.rewriting.passes_left > 0
+        self.rewriting.passes_left > 0 || self.rewriting.were_read || self.is_reading()
+    }
+
+    /// Is there a run to be read?
+    fn is_reading(&self) -> bool {
+        self.compactor.is_under_way() || !self.rewriting.unread.is_empty()
     }
 
     /// Goes on with rewriting, by a batch at most. A server that is killed meanwhile leaves values in the
     /// old run or in the new one, and both runs in the manifest.
     pub(crate) fn rewrite(&mut self) -> Result<(), Failed> {
+        if self.is_reading() {
+            return self.compact();
+        }
+        if self.rewriting.were_read {
+            return self.look_for_the_rest();
+        }
         if self.epoch == 0 {
             self.epoch = self.demoter.settle()?;
         }
         self.victims.spare_all();
         let chosen = self.choose(BATCH, STEPS_REWRITING)?;
         self.give(chosen).map(|_| ())
+    }
+
+    /// Goes on with the run that is read, or begins with the next one. One that cannot be read keeps its values.
+    fn compact(&mut self) -> Result<(), Failed> {
+        let outcome = self.compact_some();
+        self.rewriting.were_read = !self.is_reading();
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(error @ CompactionError::Read(_)) => {
+                tracing::warn!(%error, "it is rewritten by the keys of its values");
+                Ok(())
+            }
+            Err(CompactionError::Write(error)) => Err(error.into()),
+            Err(CompactionError::Engine(status)) => Err(status.into()),
+        }
+    }
+
+    fn compact_some(&mut self) -> Result<(), CompactionError> {
+        if !self.compactor.is_under_way() {
+            let next = self.rewriting.unread.pop();
+            next.map_or(Ok(()), |run| self.compactor.begin(run))?;
+        }
+        let rewritten = self.compactor.step(&mut self.writer, &mut self.demoter)?;
+        Counts::add(&self.counts.moved, rewritten.moved);
+        Counts::add(&self.counts.read_bytes, rewritten.bytes_read);
+        Ok(())
+    }
+
+    /// What is named of the runs that were read is found by its keys, if there is any.
+    fn look_for_the_rest(&mut self) -> Result<(), Failed> {
+        self.epoch = self.demoter.settle()?;
+        // So that no value counts that has moved.
+        self.demoter.reclaim()?;
+        let uses = self.engine.run_uses();
+        let sparse = self.runs.sparse(&uses);
+        let rewriting = &mut self.rewriting;
+        rewriting.were_read = false;
+        rewriting.runs.retain(|run| sparse.contains(run));
+        let left = rewriting.runs.iter();
+        self.left.extend(left.map(|&run| (run, use_of(&uses, run))));
+        rewriting.passes_left = match rewriting.runs.is_empty() {
+            true => 0,
+            false => 1 + u32::from(self.is_under_way),
+        };
+        Ok(())
+    }
+}
+
+/// Rewrites runs as it was done before runs were read: to be compared with that.
+#[derive(Debug)]
+pub struct ByKeys<D: Disk>(Demoting<D>);
+
+impl<D: Disk> std::fmt::Debug for Demoting<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Demoting").finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> ByKeys<D> {
+    /// # Errors
+    /// The engine refuses.
+    pub fn new(engine: &Engine, runs: Arc<Runs<D>>, run_size: u64) -> io::Result<Self> {
+        let demoting = Demoting::new(engine, runs, run_size, Arc::default());
+        Ok(Self(demoting.map_err(io::Error::other)?))
+    }
+
+    /// Has all that is named of this run name another one.
+    ///
+    /// # Errors
+    /// Those of the disk, or of the engine.
+    pub fn rewrite(&mut self, run: u64) -> io::Result<()> {
+        self.0.rewriting = Rewriting {
+            runs: vec![run],
+            passes_left: 1,
+            ..Rewriting::default()
+        };
+        while self.0.is_rewriting() {
+            self.0.rewrite().map_err(io::Error::other)?;
+        }
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ pub struct Counts {
     pub(crate) demotions: AtomicU64,
     pub(crate) demoted_bytes: AtomicU64,
     pub(crate) moved: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
     pub(crate) corrupt: AtomicU64,
     pub(crate) unavailable: AtomicU64,
     pub(crate) write_errors: AtomicU64,
@@ -49,6 +50,8 @@ pub struct Figures {
     pub demotions: u64,
     pub demoted_bytes: u64,
     pub moved: u64,
+    /// Bytes of files that were read to rewrite what is live of them.
+    pub read_bytes: u64,
     /// Reads that ended in TIER_CORRUPT, and in TIER_UNAVAILABLE.
     pub corrupt: u64,
     pub unavailable: u64,

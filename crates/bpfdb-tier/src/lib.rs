@@ -26,21 +26,29 @@
 //! check.rs    reading all of them
 //! values.rs   the engine's side of reading: which values come back to memory
 //! victims.rs  which values go
-//! demoter.rs  one batch, rewriting
+//! compact/    reading runs of which little is live, and rewriting that
+//! demoter.rs  one batch; rewriting by keys
 //! tier.rs     the thread
 //! ```
 
+mod abi;
 mod check;
+mod compact;
 mod demoter;
 mod figures;
 pub mod format;
 mod runs;
+#[cfg(test)]
+mod tests;
 mod tier;
 mod values;
 mod victims;
 mod writer;
 
 pub use check::{Checked, check};
+pub use compact::{CompactionError, Compactor, Rewritten};
+#[doc(hidden)]
+pub use demoter::ByKeys;
 pub use figures::{Counts, Figures, Found};
 pub use runs::{FOLDER, MANIFEST, Runs, run_name};
 pub use tier::{Options, Tier};

@@ -52,6 +52,15 @@ struct Table<F> {
     next: u64,
 }
 
+/// A run that is read from its beginning to its end.
+#[derive(Debug)]
+pub(crate) struct Source<F> {
+    pub(crate) id: RunId,
+    pub(crate) file: F,
+    /// Bytes: whole blocks.
+    pub(crate) end: u64,
+}
+
 /// The runs of one engine.
 #[derive(Debug)]
 pub struct Runs<D: Disk> {
@@ -241,7 +250,7 @@ impl<D: Disk> Runs<D> {
     ///
     /// # Errors
     /// Those of the disk; what is left goes the next time, or at the next start.
-    pub(crate) fn remove_unused(&self, uses: &[RunUse]) -> io::Result<usize> {
+    pub fn remove_unused(&self, uses: &[RunUse]) -> io::Result<usize> {
         let gone = self.write(|table| {
             let unused = |(number, run): (&u64, &Run<D::File>)| {
                 let unused =
@@ -271,6 +280,22 @@ impl<D: Disk> Runs<D> {
                 (run.is_closed && used.values > 0 && used.bytes * 2 < run.bytes).then_some(*number)
             };
             table.runs.iter().filter_map(sparse).collect()
+        })
+    }
+
+    /// A run to be read from its beginning to its end, past the page cache.
+    pub(crate) fn source(&self, number: u64) -> io::Result<Source<D::File>> {
+        let id = RunId {
+            engine: self.engine,
+            number,
+        };
+        let file = self.disk.open_for_scan(&run_name(number))?;
+        let file = file.ok_or(io::ErrorKind::NotFound)?;
+        let size = file.size()?;
+        Ok(Source {
+            id,
+            file,
+            end: size - size % BLOCK as u64,
         })
     }
 

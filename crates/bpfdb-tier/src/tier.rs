@@ -165,6 +165,7 @@ impl Tier {
             demotions: get(&counts.demotions),
             demoted_bytes: get(&counts.demoted_bytes),
             moved: get(&counts.moved),
+            read_bytes: get(&counts.read_bytes),
             corrupt: get(&counts.corrupt),
             unavailable: get(&counts.unavailable),
             write_errors: get(&counts.write_errors),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bpfdb::{ColdPlace, RunUse};
 use bpfdb_log::{AlignedBuffer, Disk, DiskFile};
 
+use crate::format::entry::Entry;
 use crate::format::run::{self, Contents, RunId};
 use crate::format::{BLOCK, entry};
 use crate::runs::Runs;
@@ -65,7 +66,26 @@ impl<D: Disk> RunWriter<D> {
     /// # Errors
     /// Those of the disk: none of these values may be looked for then.
     pub fn append(&mut self, values: &[NewValue], uses: &[RunUse]) -> io::Result<Vec<ColdPlace>> {
-        let mut open = match self.open.take() {
+        let mut batch = self.begin(uses)?;
+        let places = values.iter().map(|new| {
+            batch.push(&Entry {
+                key: &new.key,
+                kind: new.kind,
+                value: &new.value,
+                timestamp: new.timestamp,
+            })
+        });
+        let places = places.collect();
+        self.write(&batch)?;
+        Ok(places)
+    }
+
+    /// A batch of entries for the run that is open now; it is written by [`Self::write`], before another one is begun.
+    ///
+    /// # Errors
+    /// Those of the disk: there is no run, and none can be made.
+    pub(crate) fn begin(&mut self, uses: &[RunUse]) -> io::Result<NewBatch> {
+        let open = match self.open.take() {
             Some(open) => open,
             None => {
                 let (id, file) = self.runs.create(self.size, self.keep, uses)?;
@@ -77,14 +97,39 @@ impl<D: Disk> RunWriter<D> {
                 Open { id, file, contents }
             }
         };
-        match write(&mut open, values) {
-            Ok((places, bytes)) => {
-                self.runs.wrote(open.id.number, bytes);
+        let batch = NewBatch {
+            run: open.id,
+            start: open.contents.end,
+            bytes: Vec::new(),
+            entries: 0,
+            value_bytes: 0,
+        };
+        self.open = Some(open);
+        Ok(batch)
+    }
+
+    /// Writes a batch, the last that was begun, and flushes it.
+    ///
+    /// # Errors
+    /// Those of the disk: none of its entries may be looked for then.
+    ///
+    /// # Panics
+    /// It is another one.
+    pub(crate) fn write(&mut self, batch: &NewBatch) -> io::Result<()> {
+        let mut open = self
+            .open
+            .take()
+            .expect("a batch is of the run that is open");
+        let is_its_place = (open.id, open.contents.end) == (batch.run, batch.start);
+        assert!(is_its_place, "one batch at a time");
+        match write(&mut open, batch) {
+            Ok(()) => {
+                self.runs.wrote(open.id.number, batch.value_bytes);
                 match open.contents.end >= self.size {
                     true => self.close(open)?,
                     false => self.open = Some(open),
                 }
-                Ok(places)
+                Ok(())
             }
             Err(error) => {
                 // After a flush that failed nothing is known of what was written.
@@ -92,6 +137,11 @@ impl<D: Disk> RunWriter<D> {
                 Err(error)
             }
         }
+    }
+
+    /// Nothing more is written to the run that is open, if there is one. The next values go to another.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.open.take().map_or(Ok(()), |open| self.close(open))
     }
 
     fn close(&self, open: Open<D::File>) -> io::Result<()> {
@@ -106,34 +156,51 @@ impl<D: Disk> RunWriter<D> {
     }
 }
 
-fn write<F: DiskFile>(
-    open: &mut Open<F>,
-    values: &[NewValue],
-) -> io::Result<(Vec<ColdPlace>, u64)> {
-    let start = open.contents.end;
-    let mut bytes = Vec::new();
-    let mut places = Vec::with_capacity(values.len());
-    let mut sum = 0;
-    for new in values {
-        let offset = start + bytes.len() as u64;
-        let NewValue { key, value, .. } = new;
-        places.push(entry::encode(
-            open.id,
-            offset,
-            key,
-            new.kind,
-            new.timestamp,
-            value,
-            &mut bytes,
-        ));
-        sum += value.len() as u64;
+/// Entries that are to be written together.
+#[derive(Debug)]
+pub(crate) struct NewBatch {
+    run: RunId,
+    /// Where the first entry is to be.
+    start: u64,
+    bytes: Vec<u8>,
+    entries: u64,
+    value_bytes: u64,
+}
+
+impl NewBatch {
+    /// Where the entry will be.
+    pub(crate) fn push(&mut self, entry: &Entry<'_>) -> ColdPlace {
+        self.entries += 1;
+        self.value_bytes += entry.value.len() as u64;
+        entry::encode(
+            self.run,
+            self.start + self.bytes.len() as u64,
+            entry.key,
+            entry.kind,
+            entry.timestamp,
+            entry.value,
+            &mut self.bytes,
+        )
     }
-    bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
-    open.file
-        .write_whole(start, &AlignedBuffer::from(&bytes[..]))?;
+
+    /// Bytes of all entries.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+}
+
+fn write<F: DiskFile>(open: &mut Open<F>, batch: &NewBatch) -> io::Result<()> {
+    let len = batch.bytes.len();
+    let mut bytes = AlignedBuffer::zeroed(len.next_multiple_of(BLOCK));
+    bytes[..len].copy_from_slice(&batch.bytes);
+    open.file.write_whole(batch.start, &bytes)?;
     open.file.flush()?;
     open.contents.end += bytes.len() as u64;
-    open.contents.entries += values.len() as u64;
-    open.contents.bytes += sum;
-    Ok((places, sum))
+    open.contents.entries += batch.entries;
+    open.contents.bytes += batch.value_bytes;
+    Ok(())
 }

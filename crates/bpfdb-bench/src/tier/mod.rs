@@ -1,7 +1,9 @@
 //! `tier`: more data than memory, and snapshots of all of it.
 //!
 //! ```text
-//! values.rs       values in files, beside Redis that evicts: the part `values`
+//! values.rs       values in files, beside Redis that evicts                       ┐ the part
+//! compaction.rs   what is live of a file is rewritten: time, calls, processor     ┘ `values`
+//! calls.rs        counts system calls
 //! creation.rs     what it takes to create a snapshot, by the number of records   ┐
 //! fork.rs         what it takes to fork a process with as much memory            │ the part
 //! many.rs         sessions that write beside a thousand snapshots a second       │ `snapshots`
@@ -12,7 +14,9 @@
 //! ```
 
 mod beside;
+mod calls;
 mod checkpoint;
+mod compaction;
 mod creation;
 mod fork;
 mod latencies;
@@ -62,7 +66,11 @@ pub(crate) fn measure(
         keep(report::clients(plan, &setup)?);
     }
     if parts.contains(&Part::Values) {
-        values::measure(plan, &setup)?.into_iter().for_each(keep);
+        values::measure(plan, &setup)?
+            .into_iter()
+            .for_each(&mut *keep);
+        keep(compaction::measure(plan, &setup.place)?);
+        setup.place.clear()?;
     }
     Ok(())
 }

@@ -96,6 +96,32 @@ pub fn find(bytes: &[u8], run: RunId, offset: u64) -> Option<Found> {
     is_whole.then_some(found)
 }
 
+/// An entry that is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The stored key.
+    pub key: &'a [u8],
+    /// `BPFDB_TYPE_`.
+    pub kind: u8,
+    pub value: &'a [u8],
+    /// The version's timestamp is not later.
+    pub timestamp: u64,
+}
+
+/// The same with what the entry has.
+pub fn read(bytes: &[u8], run: RunId, offset: u64) -> Option<Entry<'_>> {
+    let found = find(bytes, run, offset)?;
+    let entry = bytes.get(HEAD..usize::try_from(found.size).ok()?)?;
+    let key_len = entry.len().checked_sub(usize::try_from(found.len).ok()?)?;
+    let (key, value) = entry.split_at(key_len);
+    Some(Entry {
+        key,
+        kind: bytes[6],
+        value,
+        timestamp: u64_at(bytes, 16).ok()?,
+    })
+}
+
 /// The value of an entry of `len` bytes for this key, at this place.
 ///
 /// # Errors
@@ -137,6 +163,23 @@ mod tests {
         engine: 7,
         number: 3,
     };
+
+    #[test]
+    fn an_entry_is_read_without_knowing_its_key() {
+        let mut out = Vec::new();
+        encode(RUN, 4096, b"key", 5, 9, b"the value", &mut out);
+        let entry = Entry {
+            key: b"key",
+            kind: 5,
+            value: b"the value",
+            timestamp: 9,
+        };
+        assert_eq!(read(&out, RUN, 4096), Some(entry));
+        assert_eq!(read(&out, RUN, 8192), None);
+        assert_eq!(read(&out[..50], RUN, 4096), None);
+        out[50] ^= 1;
+        assert_eq!(read(&out, RUN, 4096), None);
+    }
 
     #[test]
     fn an_entry_is_believed_by_all_that_names_it() {

@@ -368,6 +368,7 @@ fn what_is_left_of_a_run_moves_to_another() {
         let found = session.get(&key_of(key)).expect("read");
         assert!(found == Some(value_of(key, version)), "key {key}");
     }
+    assert!(tier.figures().read_bytes > 0);
 }
 
 #[test]

@@ -260,6 +260,7 @@ fn objects_for_weak_order_compile_and_verify() {
         names,
         [
             "bench",
+            "compact",
             "engine",
             "pg",
             "procedure",
@@ -273,7 +274,10 @@ fn objects_for_weak_order_compile_and_verify() {
     // The words of the proxy change by compare-and-swap alone, which orders everything.
     for object in WEAK.iter().filter(|object| object.name != "pg") {
         assert!(has_atomic(object.bytes, LOAD_ACQUIRE), "{}", object.name);
-        assert!(has_atomic(object.bytes, STORE_RELEASE), "{}", object.name);
+        // That program reads records.
+        if object.name != "compact" {
+            assert!(has_atomic(object.bytes, STORE_RELEASE), "{}", object.name);
+        }
     }
     assert!(!has_atomic(objects::ENGINE, LOAD_ACQUIRE));
     if linux() < WITH_ACQUIRE {

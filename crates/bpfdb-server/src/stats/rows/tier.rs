@@ -34,6 +34,7 @@ pub(crate) static TIER: &[Metric<Figures>] = &[
     row("tier_demotions", Kind::Counter, "tier_demotions", "Values that went to files", |tier| tier.demotions),
     row("tier_demoted_bytes", Kind::Counter, "tier_demoted_bytes", "Bytes of these", |tier| tier.demoted_bytes),
     row("tier_moved", Kind::Counter, "tier_moved", "Values that were rewritten, so that their file could go", |tier| tier.moved),
+    row("tier_read_bytes", Kind::Counter, "tier_read_bytes", "Bytes of files that were read to rewrite what is left of them", |tier| tier.read_bytes),
     row("tier_runs_removed", Kind::Counter, "tier_runs_removed", "Files that went", |tier| tier.runs_removed),
     row("tier_corrupt", Kind::Counter, "tier_corrupt", "Values that were found damaged", |tier| tier.corrupt),
     row("tier_unavailable", Kind::Counter, "tier_unavailable", "Values whose file could not be read", |tier| tier.unavailable),

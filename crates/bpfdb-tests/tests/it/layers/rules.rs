@@ -28,6 +28,7 @@ pub(super) const INCLUDES: &[(&str, &[&str])] = &[
     ("proxy", &["abi"]),
     ("table_file", &["abi"]),
     ("table", &["abi", "table_file"]),
+    ("tier", &["abi", "operators"]),
     // Of `net` only what is read of kernel structures.
     ("pg", &["abi", "proxy", "net"]),
     ("api", &["abi", "operators", "values", "procedures"]),
@@ -52,6 +53,7 @@ const EVERYTHING: &[&str] = &[
     "pg",
     "table_file",
     "table",
+    "tier",
     "api",
     "program",
     "tests",
@@ -81,6 +83,7 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("bpf/redis/", "redis"),
     ("bpf/pg/", "pg"),
     ("bpf/table/", "table"),
+    ("bpf/tier/", "tier"),
     ("bpf/tests/", "tests"),
     ("bpf/bench/", "program"),
     ("bpf/*.bpf.c", "program"),
@@ -128,7 +131,7 @@ pub(super) const CRATES: &[Crate] = &[
         "tools/check", "tools/copy", "tools/lost", "tools/cut", "tools/rebuild",
     ]),
     of("bpfdb-tier", &[
-        "figures", "format", "runs", "check", "values", "writer", "victims", "demoter", "tier",
+        "abi", "figures", "format", "runs", "check", "values", "writer", "victims", "compact", "demoter", "tier", "tests",
     ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
