@@ -10,7 +10,7 @@
  *  2. Nothing is believed of a run's bytes. Lengths and places are looked at, so every access is within the buffer; a
  *     false one has entries overlooked, whose versions the process finds by their keys later. The process compares
  *     the checksum of all that is live.
- *  3. Live is true of one moment. So an entry is told with the id of the value that names it, which no other value ever
+ *  3. Live is true of one moment. So an entry is given with the id of the value that names it, which no other value ever
  *     has, and the swap to the new place demands it.
  */
 #ifndef BPFDB_TIER_COMPACT_BPF_H

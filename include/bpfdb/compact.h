@@ -16,7 +16,7 @@
 #define BPFDB_COMPACT_ENTRY (BPFDB_COMPACT_PART - BPFDB_COMPACT_BLOCK)
 /* Behind the buffer: words are loaded that begin in it. */
 #define BPFDB_COMPACT_PAD 4096
-/* Live entries that a part can tell of; a power of two. */
+/* Live entries of a part that can be listed; a power of two. */
 #define BPFDB_COMPACT_LIVE (1 << 14)
 /* Places that one execution of the program looks at: other programs wait for it on kernels that do not preempt it. */
 #define BPFDB_COMPACT_LOOKS 512

@@ -5,7 +5,7 @@
  *   reads    GET head, GET page, reply ──► GET head: the same? ── no: again
  *   writes   head under an exclusive lock ──► page ──► SET page, SET head, commit
  *
- * 1. Who writes a page writes the head, in one transaction, with a lock of the head from the start. So pages
+ * 1. What writes a page writes the head, in one transaction, with a lock of the head from the start. So pages
  *    that were read between two looks at the same head are those of one moment. In a transaction
  *    the lock of the head, or the snapshot, says so.
  * 2. A write that comes to PASS_TO_DAEMON when it has written a page is undone as a whole: it is answered
@@ -62,7 +62,7 @@ __noinline enum result large_open(struct context *c NONNULL, struct bpfdb_sessio
 }
 
 /*
- * Has nobody written the collection since large_open()? The record has the same header, and the same
+ * Is the collection unwritten since large_open()? The record has the same header, and the same
  * version is visible: a commit may come before its version is in the place of the old one, and then
  * the header stays.
  */
@@ -120,7 +120,7 @@ __noinline enum result large_element(struct sk_msg_md *m, struct context *c NONN
 }
 
 /* A look-up came to `result`: takes back what it has replied, but for DONE. If it has failed the client's
- * transaction the client is told why. A subprogram: the verifier walks it once. */
+ * transaction the client gets the reason. A subprogram: the verifier walks it once. */
 __noinline enum result look_up_end(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL, u32 out, enum result result)
 {

@@ -20,7 +20,7 @@ const RUN_SIZE: u64 = 64 << 20;
 /// Longer than a part.
 const LONG: usize = 3 << 20;
 
-/// Who reads cold values: a server that begins anew on the same engine has others.
+/// The reader of cold values: a server that begins anew on the same engine has another.
 struct Values<D: Disk>(RwLock<Arc<RunValues<D>>>);
 
 impl<D: Disk> std::fmt::Debug for Values<D> {
@@ -414,7 +414,7 @@ fn a_run_that_is_read_meanwhile_gives_right_values() {
     world.check();
 }
 
-/// Each flipped bit stays where it is, and is found by those who read the value.
+/// Each flipped bit stays where it is, and is found by what reads the value.
 #[test]
 fn what_is_damaged_is_not_moved() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -23,7 +23,7 @@ const MIX: Mix = Mix {
     value: VALUE,
 };
 
-/// What writers have seen while `other` ran, and what that has brought. It ends when it is told
+/// What writers have seen while `other` ran, and what that has brought. It ends when it is asked
 /// that they have ended.
 pub(super) fn write_beside<T: Send>(
     engine: &Engine,

@@ -21,7 +21,7 @@ impl Memory {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: a new mapping, which nobody else knows of.
+        // SAFETY: a new mapping, which nothing else refers to.
         let at = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
         ensure!(
             at != libc::MAP_FAILED,
@@ -57,7 +57,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: made by mmap() with this length, and used by nobody any more.
+        // SAFETY: made by mmap() with this length, and not used any more.
         unsafe { libc::munmap(self.at, self.bytes) };
     }
 }

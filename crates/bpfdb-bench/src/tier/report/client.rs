@@ -22,7 +22,7 @@ const PIPELINE: usize = 100;
 enum Way {
     /// In a read-only transaction, pipeline by pipeline.
     Snapshot,
-    /// By MULTI … EXEC, which nobody interrupts.
+    /// By MULTI … EXEC, which nothing interrupts.
     Block,
 }
 
