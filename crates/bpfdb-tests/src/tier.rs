@@ -29,13 +29,15 @@ pub fn sessions() -> u32 {
     2 * u32::from(is_wanted())
 }
 
-/// Sessions without a buffer that they take besides.
-const SESSIONS_OF_PROGRAMS: u32 = 1;
+/// Sessions without a buffer that they take besides: one, of the program that looks for what is live.
+fn sessions_of_programs() -> u32 {
+    u32::from(is_wanted())
+}
 
 /// The options of an engine, with sessions for cold values if these are wanted.
 pub fn options(options: &bpfdb::Options) -> bpfdb::Options {
     bpfdb::Options {
-        max_sessions: options.max_sessions + sessions() + SESSIONS_OF_PROGRAMS,
+        max_sessions: options.max_sessions + sessions() + sessions_of_programs(),
         user_sessions: options.user_sessions + sessions(),
         ..options.clone()
     }
