@@ -41,8 +41,8 @@ fn may_pass(status: Status) -> bool {
     )
 }
 
-/// Whether recovery on all processors that was refused may succeed here. A crowded page of the index
-/// may be one that could not be split for want of memory.
+/// The same of what is loaded. A crowded page of the index may be one that could not be split for want of
+/// memory: on all processors, and here while values go to files.
 pub(crate) fn may_help(status: Status) -> bool {
     may_pass(status) || status == Status::IndexCrowded
 }
@@ -79,19 +79,28 @@ impl<'a> InOrder<'a> {
     }
 
     fn write(&mut self, writes: &[Operation<'_>]) -> Result<()> {
-        self.patiently(|session| {
+        self.while_refused(may_help, |session| {
             let written = session.load(writes.iter().copied());
             written.map(drop).map_err(Error::Refused)
         })
     }
 
-    /// Does it again while it is refused for a moment. What it did before that it does twice, and
-    /// what is there in the end is the same.
-    fn patiently<T>(&mut self, mut work: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
+    /// Does it again while it is refused for a moment.
+    fn patiently<T>(&mut self, work: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
+        self.while_refused(may_pass, work)
+    }
+
+    /// Does it again while it is refused with a status that `passes`. What it did before that it does twice,
+    /// and what is there in the end is the same.
+    fn while_refused<T>(
+        &mut self,
+        passes: impl Fn(Status) -> bool,
+        mut work: impl FnMut(&mut Session) -> Result<T>,
+    ) -> Result<T> {
         let begun = Instant::now();
         loop {
             match work(self.session) {
-                Err(Error::Refused(status)) if may_pass(status) && begun.elapsed() < PATIENCE => {
+                Err(Error::Refused(status)) if passes(status) && begun.elapsed() < PATIENCE => {
                     self.engine.sweep()?;
                     thread::sleep(PAUSE);
                 }
@@ -157,7 +166,7 @@ impl<'a> InOrder<'a> {
 
 impl Load for InOrder<'_> {
     fn block(&mut self, block: RawBlock) -> Result<()> {
-        self.patiently(|session| load_block(session, &block))
+        self.while_refused(may_help, |session| load_block(session, &block))
     }
 
     fn large(
