@@ -166,7 +166,10 @@ fn values_in_files_are_measured() {
     let names = names(&report);
     // The server need not be built.
     if names.len() > 1 {
-        assert_eq!(names, ["tier", "tier-latency", "tier-found"]);
+        assert_eq!(
+            names,
+            ["tier", "tier-latency", "tier-found", "tier-compaction"]
+        );
         let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
         assert_eq!(
             rows(0).len(),
@@ -176,6 +179,7 @@ fn values_in_files_are_measured() {
         let found = |row: usize| rows(2)[row][1].as_str().expect("text");
         assert_eq!((found(0), found(1)), ("100.0", "100.0"));
         assert_ne!(rows(2)[1][3], "0", "bytes of files");
+        assert_eq!(rows(3).len(), 3, "ways to find what is live");
     }
 }
 
