@@ -217,6 +217,13 @@ impl Table {
         }
     }
 
+    /// In the place of a table that was not measured: the title says of what, the note why.
+    pub(crate) fn skipped(name: impl Into<String>, of: &str, reason: impl Into<String>) -> Self {
+        let mut table = Self::new(name, format!("{of}: not measured"), &[""]);
+        table.note(reason);
+        table
+    }
+
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.name);

@@ -142,9 +142,11 @@ pub(crate) fn measure(
     let setup = Setup::new(plan, folder, redis)?;
     for part in Part::chosen(&Part::DURABILITY, only) {
         if part != Part::Log && !Server::is_built()? {
-            let mut table = Table::new("durability-server", "bpfdb serve: not measured", &[""]);
-            table.note("the program bpfdb is not built");
-            keep(table);
+            keep(Table::skipped(
+                "durability-server",
+                "bpfdb serve",
+                "the program bpfdb is not built",
+            ));
             return Ok(());
         }
         let tables = match part {

@@ -177,8 +177,5 @@ impl Row {
 }
 
 pub(super) fn skipped(reason: &str) -> Table {
-    let title = format!("{} attacks: not measured", ATTACKS.len());
-    let mut table = Table::new("hostile", title, &[""]);
-    table.note(reason);
-    table
+    Table::skipped("hostile", &format!("{} attacks", ATTACKS.len()), reason)
 }

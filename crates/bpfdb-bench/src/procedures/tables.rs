@@ -9,10 +9,7 @@ use crate::sample::Sample;
 use crate::tcp::better;
 
 pub(super) fn skipped(reason: &str) -> Table {
-    let title = "FCALL against Redis: not measured";
-    let mut table = Table::new(Way::Tcp.name(), title, &[""]);
-    table.note(reason);
-    table
+    Table::skipped(Way::Tcp.name(), "FCALL against Redis", reason)
 }
 
 /// Contenders side by side; the first one is bpfdb.

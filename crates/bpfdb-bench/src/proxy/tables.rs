@@ -10,9 +10,7 @@ const NAME: &str = "proxy";
 const LOAD: [&str; 3] = ["script", "protocol", "clients"];
 
 pub(super) fn skipped(reason: &str) -> Table {
-    let mut table = Table::new(NAME, "the proxy before PostgreSQL: not measured", &[""]);
-    table.note(reason);
-    table
+    Table::skipped(NAME, "the proxy before PostgreSQL", reason)
 }
 
 fn load_cells(load: &Load) -> Vec<Cell> {

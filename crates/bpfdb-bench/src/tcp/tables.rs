@@ -10,9 +10,7 @@ use crate::sample::Sample;
 const LOAD_COLUMNS: usize = 4;
 
 pub(crate) fn skipped(path: Path, reason: &str) -> Table {
-    let mut table = Table::new(path.name(), "against Redis: not measured", &[""]);
-    table.note(reason);
-    table
+    Table::skipped(path.name(), "against Redis", reason)
 }
 
 /// The first server is bpfdb, all others are Redis.

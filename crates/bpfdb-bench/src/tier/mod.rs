@@ -54,9 +54,11 @@ pub(crate) fn measure(
         keep(report::sessions(plan)?);
     }
     if !Server::is_built()? {
-        let mut table = Table::new("tier", "not measured", &[""]);
-        table.note("the program bpfdb is not built");
-        keep(table);
+        keep(Table::skipped(
+            "tier",
+            "values in files",
+            "the program bpfdb is not built",
+        ));
         return Ok(());
     }
     if parts.contains(&Part::Snapshots) {

@@ -19,9 +19,7 @@ const OTHERS_MILLIS: f64 = 2.0;
 const PUBLISHED: f64 = 0.8;
 
 pub(super) fn skipped(reason: &str) -> Table {
-    let mut table = Table::new("types", "hashes, lists and sets: not measured", &[""]);
-    table.note(reason);
-    table
+    Table::skipped("types", "hashes, lists and sets", reason)
 }
 
 pub(super) fn rates(
