@@ -68,9 +68,9 @@ enum bpfdb_tag {
 	BPFDB_TAG_FALSE = 1,
 	BPFDB_TAG_TRUE = 2,
 	BPFDB_TAG_INTEGER = 3, /* the number, within 2^53 */
-	BPFDB_TAG_TEXT = 4,    /* place in the heap | length << 32 */
-	BPFDB_TAG_STATUS = 5,  /* the same */
-	BPFDB_TAG_ERROR = 6,   /* the same */
+	BPFDB_TAG_TEXT = 4, /* place in the heap | length << 32 */
+	BPFDB_TAG_STATUS = 5, /* the same */
+	BPFDB_TAG_ERROR = 6, /* the same */
 	BPFDB_TAG_COUNT = 7,
 };
 
@@ -113,42 +113,42 @@ _Static_assert(BPFDB_DEOPTIMISATION_END - BPFDB_DEOPTIMISATION_FIRST == BPFDB_DE
 enum bpfdb_frame_state {
 	BPFDB_FRAME_FREE = 0,
 	BPFDB_FRAME_CLAIMED = 1, /* in use by a task */
-	BPFDB_FRAME_READY = 2,  /* to be entered by its task */
+	BPFDB_FRAME_READY = 2, /* to be entered by its task */
 	BPFDB_FRAME_RUNNING = 3, /* entered */
 };
 
 /* One call. The generated program reaches what lies before the heap by constant offsets. */
 struct bpfdb_frame {
-	__u32 busy;      /* enum bpfdb_frame_state */
-	__u32 session;   /* index of the caller's session */
-	__u32 function;  /* which of the program's bodies */
-	__u32 reads;     /* it writes nothing: a snapshot is enough */
-	__u32 keys;      /* how many there are */
+	__u32 busy; /* enum bpfdb_frame_state */
+	__u32 session; /* index of the caller's session */
+	__u32 function; /* which of the program's bodies */
+	__u32 reads; /* it writes nothing: a snapshot is enough */
+	__u32 keys; /* how many there are */
 	__u32 arguments;
 	__u32 heap_used; /* bytes */
 	__u32 heap_begin; /* the same when the body begins */
 	__u32 fuel;
-	__u32 building;  /* where the text begins that is being put together */
-	__u32 outcome;   /* 0; or the Error, or why it was given up */
+	__u32 building; /* where the text begins that is being put together */
+	__u32 outcome; /* 0; or the Error, or why it was given up */
 	__u32 conflicts; /* attempts before the one that counted */
-	__u32 replies;   /* values of the reply */
-	__u32 is_array;  /* the reply is one */
-	__u32 place;     /* of a loop in a text */
-	__u32 digits;    /* where the number in `text` begins */
-	__u32 number;    /* of the frame, for the program that enters by it */
+	__u32 replies; /* values of the reply */
+	__u32 is_array; /* the reply is one */
+	__u32 place; /* of a loop in a text */
+	__u32 digits; /* where the number in `text` begins */
+	__u32 number; /* of the frame, for the program that enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
-	__u32 database;  /* Redis database of its keys */
+	__u32 database; /* Redis database of its keys */
 	/* Of the collection that a command is about: BPFDB_TYPE_; those of its elements that the
 	 * command has added or taken, or all that there are; and whether a member of a sorted set
 	 * was taken out, to be put in elsewhere. */
 	__u32 type;
 	__u32 elements;
 	__u32 moved;
-	__u64 task;      /* of the caller, while the frame is READY */
+	__u64 task; /* of the caller, while the frame is READY */
 	__u64 gets_found; /* the session's, before the attempt */
 	__u64 gets_missed;
-	__u64 until;     /* the clock: no attempt begins later; 0: there was one only */
-	__u64 text[4];   /* a number in digits, which end at the last byte */
+	__u64 until; /* the clock: no attempt begins later; 0: there was one only */
+	__u64 text[4]; /* a number in digits, which end at the last byte */
 	/* The score that a member gets, or by how much it grows; an entry of a collection: struct
 	 * packed_entry. */
 	__s64 score;
@@ -176,21 +176,21 @@ struct bpfdb_procedure_name {
 
 /* What the kernel knows of a procedure. */
 struct bpfdb_procedure {
-	__u32 slot;     /* of its program */
+	__u32 slot; /* of its program */
 	__u32 function; /* which of the program's bodies */
-	__u32 reads;    /* it writes nothing: a snapshot is enough */
+	__u32 reads; /* it writes nothing: a snapshot is enough */
 	__u32 read_only_forms; /* EVALSHA_RO and FCALL_RO call it */
-	__u32 number;   /* of its counters */
+	__u32 number; /* of its counters */
 	__u32 reserved;
 };
 
 /* What is counted of a procedure, per processor. */
 struct bpfdb_procedure_counters {
-	__u64 calls;     /* answered in the kernel */
+	__u64 calls; /* answered in the kernel */
 	__u64 conflicts; /* attempts that were repeated */
-	__u64 errors;    /* Errors of the engine: the daemon ran the call */
-	__u64 measured;  /* calls that were timed */
-	__u64 time;      /* of these, nanoseconds */
+	__u64 errors; /* Errors of the engine: the daemon ran the call */
+	__u64 measured; /* calls that were timed */
+	__u64 time; /* of these, nanoseconds */
 	__u64 longest;
 	__u64 deoptimisations[BPFDB_DEOPTIMISATION_COUNT];
 };
@@ -223,20 +223,20 @@ struct bpfdb_procedure_counters {
 #define BPFDB_CALLS_FUEL (16 * BPFDB_CALL_FUEL)
 
 struct bpfdb_calls {
-	__u32 at;     /* in: first call; out: the next one, which was not executed */
-	__u32 end;    /* in: where the calls end */
-	__u32 to;     /* out: where the replies end */
-	__u32 done;   /* out: calls that were executed, each with a reply */
+	__u32 at; /* in: first call; out: the next one, which was not executed */
+	__u32 end; /* in: where the calls end */
+	__u32 to; /* out: where the replies end */
+	__u32 done; /* out: calls that were executed, each with a reply */
 	__u32 status; /* out: the Error of the call at `at`, which may pass: MEMORY_PENDING,
 		       * LOG_FULL, LOG_CLOSED, SESSION_BUSY; or BAD_REQUEST; or 0 */
-	__u32 fuel;   /* in: BPFDB_CALLS_FUEL; out: what is left */
+	__u32 fuel; /* in: BPFDB_CALLS_FUEL; out: what is left */
 };
 
 /* A call. Behind it lie the lengths of keys and arguments, of 32 bits, and their bytes. */
 struct bpfdb_call {
 	__u32 function; /* which of the program's bodies */
-	__u32 reads;    /* it writes nothing: a snapshot is enough */
-	__u32 keys;     /* how many there are */
+	__u32 reads; /* it writes nothing: a snapshot is enough */
+	__u32 keys; /* how many there are */
 	__u32 arguments;
 	__u32 bytes; /* of keys and arguments, each of them padded to 8 */
 	__u32 reserved;
