@@ -127,6 +127,8 @@ struct Measured {
 }
 
 const KEYS: [&str; 2] = ["hot", "all"];
+/// The first of these.
+const HOT_KEYS: usize = 0;
 
 fn keys(plan: &Plan, which: usize) -> u32 {
     [plan.tier_keys / HOT, plan.tier_keys][which]
@@ -157,6 +159,10 @@ impl Measured {
         for (of, load) in loads() {
             let requests = plan.tier_requests[usize::from(load.pipeline > 1)];
             for (which, server) in servers.iter().enumerate() {
+                if of == HOT_KEYS {
+                    // What came before has put other values in the place of these.
+                    load.run(server, keys(plan, of), requests)?;
+                }
                 let before = Found::of(server)?;
                 let answer = load.run(server, keys(plan, of), requests)?;
                 if is_warming {

@@ -19,7 +19,7 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::disk::folders::{Folders, is_at};
+use crate::disk::folders::{Folders, Identity};
 use crate::disk::owner::Owner;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
@@ -103,6 +103,11 @@ pub struct DirectoryFile {
     /// Whether the file system says that it takes requests of whole blocks past the page cache. Some
     /// take the flag at open, and use the page cache nevertheless.
     takes_direct: OnceLock<bool>,
+    identity: OnceLock<Identity>,
+}
+
+fn has_another(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("another file has {what}"))
 }
 
 impl DirectoryFile {
@@ -112,6 +117,18 @@ impl DirectoryFile {
             direct: AtomicBool::new(direct),
             durable_writes: AtomicBool::new(true),
             takes_direct: OnceLock::new(),
+            identity: OnceLock::new(),
+        }
+    }
+
+    /// It does not change while the file is open, and is asked for after each flush.
+    fn identity(&self) -> io::Result<Identity> {
+        match self.identity.get() {
+            Some(identity) => Ok(*identity),
+            None => {
+                let identity = Identity::of(&self.file)?;
+                Ok(*self.identity.get_or_init(|| identity))
+            }
         }
     }
 
@@ -211,18 +228,18 @@ impl Disk for Directory {
         }
     }
 
-    /// The name of the lock counts too: without it another owner would find nothing that is locked.
     fn check_name(&self, name: &str, file: &DirectoryFile) -> io::Result<()> {
-        let is_there = match &self.owner {
-            Some(owner) => is_at(&file.file, &self.owned(name)?)? && owner.has_name()?,
-            None => return Ok(()),
-        };
-        match is_there {
-            true => Ok(()),
-            false => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "another file has this name, or that of the lock",
-            )),
+        match &self.owner {
+            Some(owner) if owner.find(name)? != file.identity()? => Err(has_another("its name")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Without the name of the lock another owner would find nothing that is locked.
+    fn check_lock(&self) -> io::Result<()> {
+        match &self.owner {
+            Some(owner) if !owner.has_name()? => Err(has_another("the name of the lock")),
+            _ => Ok(()),
         }
     }
 
@@ -309,6 +326,12 @@ mod tests {
     use super::*;
     use crate::disk::buffer::AlignedBuffer;
 
+    /// As the log does after each flush.
+    fn check(disk: &Directory, file: &DirectoryFile) -> io::Result<()> {
+        disk.check_name("log/file", file)?;
+        disk.check_lock()
+    }
+
     /// The file stays open: its bytes can be written and flushed, and they are not found again.
     #[test]
     fn a_file_that_was_removed_or_replaced_has_no_name() {
@@ -317,13 +340,13 @@ mod tests {
             let path = folder.path().join("data");
             let disk = Directory::own(&path).expect("made");
             let file = disk.create("log/file").expect("made");
-            disk.check_name("log/file", &file).expect("it is there");
+            check(&disk, &file).expect("it is there");
             let gone = path.join(removed);
             match gone.is_dir() {
                 true => fs::remove_dir_all(&gone).expect("removed"),
                 false => fs::remove_file(&gone).expect("removed"),
             }
-            disk.check_name("log/file", &file).expect_err(removed);
+            check(&disk, &file).expect_err(removed);
             fs::create_dir_all(path.join("log")).expect("made");
             for name in ["log/file", "owner"] {
                 let new = OpenOptions::new()
@@ -332,7 +355,7 @@ mod tests {
                     .open(path.join(name));
                 new.expect("made");
             }
-            let error = disk.check_name("log/file", &file).expect_err(removed);
+            let error = check(&disk, &file).expect_err(removed);
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{removed}: {error}");
         }
     }
@@ -345,7 +368,7 @@ mod tests {
         let disk = Directory::own(&before).expect("made");
         let file = disk.create("log/file").expect("made");
         fs::rename(&before, &after).expect("moved");
-        disk.check_name("log/file", &file).expect("it is there");
+        check(&disk, &file).expect("it is there");
     }
 
     /// An error of writing back would be reported to one of several writes.

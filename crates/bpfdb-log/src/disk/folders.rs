@@ -4,11 +4,12 @@
 //! it would not be known whether the name is there.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Stat, fstat, stat};
 
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
@@ -32,14 +33,36 @@ impl Folders {
     }
 }
 
-/// Whether the path leads to the open file or folder.
-pub(crate) fn is_at(folder: &File, path: &Path) -> io::Result<bool> {
-    let (one, other) = (folder.metadata()?, fs::metadata(path)?);
-    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+/// Which file or folder it is, whatever its names are: no other one has these numbers while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    number: u64,
+}
+
+impl Identity {
+    pub(crate) fn new(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            number: stat.st_ino,
+        }
+    }
+
+    /// Of an open file or folder.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::new(&fstat(file)?))
+    }
+}
+
+/// Whether the path leads to the open folder.
+fn is_at(folder: &File, path: &Path) -> io::Result<bool> {
+    Ok(Identity::of(folder)? == Identity::new(&stat(path)?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

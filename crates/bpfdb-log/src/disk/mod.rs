@@ -62,6 +62,14 @@ pub trait Disk: Clone {
         Ok(())
     }
 
+    /// Whether another process that wants to own the disk still finds it locked.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]: it does not.
+    fn check_lock(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Names of the files of a folder, without it.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 

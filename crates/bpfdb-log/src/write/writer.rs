@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 use crate::disk::buffer::AlignedBuffer;
 use crate::disk::queue::WriteQueue;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, owner};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
 use crate::format::batch::{self, BatchHeader};
 use crate::format::control::{self, Control, ControlFile};
@@ -435,7 +435,8 @@ impl<D: Disk> LogWriter<D> {
         let current = self.disk.check_name(&name, &self.current.file);
         current.map_err(step("find", name))?;
         let control = self.control.check_name(&self.disk);
-        control.map_err(step("find", control::NAME))
+        control.map_err(step("find", control::NAME))?;
+        self.disk.check_lock().map_err(step("find", owner::NAME))
     }
 
     /// Writes a batch, durably if it is `alone`. Returns where the next one goes.
