@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FlockOperation, OFlags, flock, statat};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::disk::folders::Identity;
 use crate::disk::is_full;
@@ -96,11 +96,7 @@ impl Owner {
     /// Which file of the directory has this name. It is looked up from the open directory: by
     /// [`path`](Self::path) it would take three times as long, and this is done after each flush.
     pub(crate) fn find(&self, name: &str) -> io::Result<Identity> {
-        Ok(Identity::new(&statat(
-            &self.folder,
-            name,
-            AtFlags::empty(),
-        )?))
+        Identity::find(&self.folder, name)
     }
 
     /// A path of the directory that this locks, for as long as it does. The path by which it was
