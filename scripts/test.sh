@@ -1,5 +1,5 @@
 #!/bin/sh
-# `make test`: builds the tests, runs all of their programs, two at a time, some suites once more in
+# `make test`: builds the tests, runs all of their programs, three at a time, some suites once more in
 # other settings, and the examples in the documentation of the libraries. It prints what a program
 # says when the program has ended, how long it took, and the processor time of the program with all
 # that it started and waited for.
@@ -83,11 +83,12 @@ settings() {
 }
 
 # Those that take longest begin first, so that no processor is idle at the end.
+LONGEST='bpfdb-server bpfdb-cli bpfdb bpfdb-durability bpfdb-proxy bpfdb-apps bpfdb-tests bpfdb-procedures'
 order() {
-	for crate in bpfdb-server bpfdb-cli bpfdb-tests bpfdb bpfdb-durability bpfdb-procedures; do
+	for crate in $LONGEST; do
 		printf '%s\n' "$1" | grep "/$crate .*/it-" || true
 	done
-	printf '%s\n' "$1" | grep -v -E '/(bpfdb|bpfdb-(server|cli|tests|durability|procedures)) .*/it-'
+	printf '%s\n' "$1" | grep -v -E "/($(echo "$LONGEST" | tr ' ' '|')) .*/it-"
 }
 
 if [ "${1:-}" = --one ]; then
@@ -116,7 +117,7 @@ trap 'rm -rf "$results"' EXIT
 	[ $# != 0 ] || echo "documentation $PWD $(command -v cargo) test --quiet --profile ci --workspace" \
 		"--all-features --doc"
 } | sed 's/ *$//' >"$results/jobs" # xargs joins a line that ends in a blank with the next one
-xargs -P "${JOBS:-2}" -L 1 scripts/test.sh --one <"$results/jobs"
+xargs -P "${JOBS:-3}" -L 1 scripts/test.sh --one <"$results/jobs"
 
 for why in "$results"/output.*.why; do
 	[ ! -e "$why" ] || head -n 200 "$why"

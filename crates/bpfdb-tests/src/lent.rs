@@ -46,22 +46,27 @@ impl<T: Lend> Pool<T> {
 
     /// A thing that is idle, else a new one.
     pub fn take(&'static self, make: impl FnOnce() -> T) -> Lent<T> {
-        self.take_such(|_| true, make)
+        self.lend(self.newest(|_| true).unwrap_or_else(make))
     }
 
-    /// A thing that is idle and as wanted, else a new one.
-    pub fn take_such(
-        &'static self,
-        is_wanted: impl Fn(&T) -> bool,
-        make: impl FnOnce() -> T,
-    ) -> Lent<T> {
-        let waiting = {
-            let mut idle = self.lock();
-            let place = idle.iter().rposition(is_wanted);
-            place.map(|place| idle.remove(place))
-        };
+    /// Of the idle things that are as wanted, the one that was used last. It is no longer in the pool.
+    pub fn newest(&self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut idle = self.lock();
+        let place = idle.iter().rposition(is_wanted)?;
+        Some(idle.remove(place))
+    }
+
+    /// The one that has been idle for the longest time.
+    pub fn oldest(&self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut idle = self.lock();
+        let place = idle.iter().position(is_wanted)?;
+        Some(idle.remove(place))
+    }
+
+    /// Lends what is not in the pool, and then will be.
+    pub fn lend(&'static self, thing: T) -> Lent<T> {
         Lent {
-            thing: Some(waiting.unwrap_or_else(make)),
+            thing: Some(thing),
             pool: self,
         }
     }

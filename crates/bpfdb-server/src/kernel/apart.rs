@@ -4,7 +4,7 @@
 //! daemon answers them.
 //!
 //! ```text
-//!  Open ──ask()──► Loading ──wait()──► Over
+//!  Open ──ask()──► Loading ──wait()──► Over ◄── new(), if a server before has loaded it
 //!   └────────────────────end()───────────┘
 //! ```
 
@@ -79,7 +79,8 @@ enum State {
 }
 
 impl ProgramLoader {
-    /// With the maps of the programs that are there.
+    /// With the maps of the programs that are there. A server that had these programs before may have had
+    /// this one loaded, too.
     ///
     /// # Errors
     /// There is no descriptor.
@@ -93,10 +94,15 @@ impl ProgramLoader {
             role,
             map: programs.map(MAP)?,
         };
+        let is_there = apart.is_in_place()?;
+        let state = match is_there {
+            true => State::Over,
+            false => State::Open(Box::new(apart)),
+        };
         Ok(Self {
             shared: Arc::new(Shared {
-                asked: AtomicBool::new(false),
-                state: Mutex::new(State::Open(Box::new(apart))),
+                asked: AtomicBool::new(is_there),
+                state: Mutex::new(state),
             }),
         })
     }
@@ -165,6 +171,14 @@ impl Apart {
                 "the daemon answers {commands}: the kernel lacks their program"
             ),
         }
+    }
+
+    fn is_in_place(&self) -> Result<bool> {
+        let found = self
+            .map
+            .lookup(&self.role.place.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(bpf("look for a program in its place"))?;
+        Ok(found.is_some())
     }
 
     /// Loads the program, and puts it into its place, which keeps it.

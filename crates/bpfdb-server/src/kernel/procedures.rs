@@ -94,11 +94,27 @@ fn plain_bytes<T>(value: &T) -> &[u8] {
 }
 
 impl KernelProcedures {
-    /// Those that are compiled out of scripts and functions.
+    /// Those that are compiled out of scripts and functions: none, also if a server that had these
+    /// programs before has left some.
     pub(crate) fn of(programs: &Programs) -> Result<Self> {
+        let (programs_of, names) = (
+            programs.map("procedures")?,
+            programs.map("procedure_names")?,
+        );
+        let left: Vec<Vec<u8>> = names.keys().collect();
+        for name in &left {
+            let removed = names.delete(name);
+            removed.map_err(bpf("withdraw a procedure that was left"))?;
+        }
+        if !left.is_empty() {
+            for slot in 1..abi::BPFDB_PROCEDURE_SLOTS {
+                // Most are empty.
+                let _ = programs_of.delete(&slot.to_ne_bytes());
+            }
+        }
         Ok(Self {
-            programs: programs.map("procedures")?,
-            names: programs.map("procedure_names")?,
+            programs: programs_of,
+            names,
             counters: programs.map("procedure_counters")?,
             // Slot 0 stays empty.
             free_slots: (1..abi::BPFDB_PROCEDURE_SLOTS).rev().collect(),

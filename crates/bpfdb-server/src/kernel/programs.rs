@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bpfdb::{Joining, abi};
 use libbpf_rs::btf::{Btf, types};
@@ -63,13 +64,15 @@ pub(crate) struct Programs {
     /// The same for the program that sees the clients of this machine.
     _local_ends: Option<[OwnedFd; 2]>,
     _local: Option<Local>,
-    object: Object,
+    loaded: LoadedPrograms,
 }
 
-/// The programs, loaded and not yet attached: no client is served by them.
+/// The programs, loaded and not yet attached: no client is served by them. Clones share them and their
+/// maps; only one of them may be attached at a time.
+#[derive(Clone)]
 pub(crate) struct LoadedPrograms {
     front_end: FrontEnd,
-    object: Object,
+    object: Arc<Object>,
 }
 
 impl LoadedPrograms {
@@ -90,33 +93,36 @@ impl LoadedPrograms {
         set_port(&mut object, port)?;
         joining.adopt(&mut object)?;
         let object = object.load().map_err(bpf("load the network programs"))?;
-        Ok(Self { front_end, object })
+        Ok(Self {
+            front_end,
+            object: Arc::new(object),
+        })
     }
 
     /// `local`: as they were loaded for.
     pub(crate) fn attach(self, cgroup: &Cgroup, local: &LocalClients) -> Result<Programs> {
-        let Self { front_end, object } = self;
-        let connections = map(&object, "connections")?;
+        let (front_end, object) = (self.front_end, &*self.object);
+        let connections = map(object, "connections")?;
         let sessions = connections.max_entries();
         let connections = Rc::new(KernelConnections::map(connections.as_fd(), sessions)?);
-        let (ring, received) = ring(&object)?;
-        let accept = attach(front_end, &object, cgroup)?;
+        let (ring, received) = ring(object)?;
+        let accept = attach(front_end, object, cgroup)?;
         let accept_ends = first_and_last(&accept)?;
-        let local = attach_local(front_end, &object, local)?;
+        let local = attach_local(front_end, object, local)?;
         let local_ends =
             (local.as_ref().map(|local| first_and_last(&local.clients))).transpose()?;
 
         Ok(Programs {
             connections,
-            cookies: map(&object, "cookies")?,
-            release: bpfdb::find_program(&object, &front_end.program("release"))?,
+            cookies: map(object, "cookies")?,
+            release: bpfdb::find_program(object, &front_end.program("release"))?,
             ring,
             received,
             _accept_ends: accept_ends,
             _accept: accept,
             _local_ends: local_ends,
             _local: local,
-            object,
+            loaded: self,
         })
     }
 }
@@ -133,17 +139,18 @@ impl Programs {
     }
 
     pub(crate) fn flags(&self) -> Result<KernelFlags> {
-        Ok(KernelFlags::new(map(&self.object, ".data.net")?))
+        Ok(KernelFlags::new(self.map(".data.net")?))
     }
 
     /// A map of the front end's own.
     pub(super) fn map(&self, name: &str) -> Result<MapHandle> {
-        map(&self.object, name)
+        map(&self.loaded.object, name)
     }
 
     /// Another descriptor for each map, by its name, for programs that share them.
     pub(crate) fn shared_maps(&self) -> Result<Vec<(String, OwnedFd)>> {
-        self.object
+        let object = &self.loaded.object;
+        object
             .maps()
             .map(|map| {
                 let name = map.name().to_string_lossy().into_owned();
@@ -155,7 +162,12 @@ impl Programs {
 
     /// The kernel's workers that send for us.
     pub(crate) fn workers(&self) -> Result<Workers> {
-        Ok(Workers::new(map(&self.object, "workers")?))
+        Ok(Workers::new(self.map("workers")?))
+    }
+
+    /// The same programs, for a server that comes after this one.
+    pub(crate) fn loaded(&self) -> LoadedPrograms {
+        self.loaded.clone()
     }
 
     /// Ends the connection's session, if it still has one.

@@ -1,13 +1,14 @@
 //! The part of a server that is loaded before its engine runs.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use bpfdb::Joining;
 
 use crate::error::{Result, system};
 use crate::io::{descriptors, socket};
 use crate::kernel::cgroup::Cgroup;
-use crate::kernel::programs::LoadedPrograms;
+use crate::kernel::programs::{LoadedPrograms, Programs};
 use crate::kernel::redis;
 use crate::settings::Settings;
 
@@ -19,7 +20,7 @@ pub struct FrontEnd {
     /// For a port that the kernel chooses, which the programs have to know.
     listener: Option<TcpListener>,
     pub(super) address: SocketAddr,
-    pub(super) cgroup: Cgroup,
+    pub(super) cgroup: Arc<Cgroup>,
 }
 
 impl FrontEnd {
@@ -27,7 +28,7 @@ impl FrontEnd {
     /// If this kernel lacks what the programs need.
     pub fn load(joining: &Joining<'_>, settings: &Settings) -> Result<Self> {
         descriptors::raise_limit();
-        let cgroup = Cgroup::create()?;
+        let cgroup = Arc::new(Cgroup::create()?);
         let wanted = SocketAddr::new(settings.bind, settings.port);
         let (listener, address) = match settings.port {
             0 => {
@@ -53,6 +54,18 @@ impl FrontEnd {
             cgroup,
         })
     }
+
+    /// For another server on the same engine, in the place of the one that has `programs` at this address:
+    /// nothing is loaded for it.
+    pub(super) fn after(programs: &Programs, address: SocketAddr, cgroup: &Arc<Cgroup>) -> Self {
+        Self {
+            programs: programs.loaded(),
+            listener: None,
+            address,
+            cgroup: Arc::clone(cgroup),
+        }
+    }
+
     /// The socket that clients will connect to, which does not listen yet. A port of the settings is
     /// taken only now: other servers could bind it, too, as long as there is no listener, and it would be
     /// missed after the recovery.

@@ -12,6 +12,7 @@ mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bpfdb::{ChangeNotes, Engine, Session};
@@ -85,7 +86,7 @@ pub struct Server {
     _metrics: Option<bpfdb_service::endpoint::Endpoint>,
     // Dropped in this order: programs, then what they are attached to.
     programs: Programs,
-    _cgroup: Cgroup,
+    cgroup: Arc<Cgroup>,
 }
 
 impl Server {
@@ -116,7 +117,10 @@ impl Server {
     /// Serves until it is stopped. Nothing here waits for anything but events and the
     /// next time at which there is something to do: a connection that waits is put aside, and has
     /// its turn again.
-    pub fn run(mut self) -> Result<()> {
+    ///
+    /// Returns the programs, detached, for another server on the same engine at the same address
+    /// ([`Server::start_loaded`]).
+    pub fn run(mut self) -> Result<FrontEnd> {
         let mut events = Vec::new();
         self.instance.statistics.set_ready(true);
         loop {
@@ -125,7 +129,8 @@ impl Server {
                 if event.source == Source::Stop {
                     tracing::info!(address = %self.address(), "stopping");
                     self.instance.statistics.set_ready(false);
-                    return Ok(());
+                    let address = self.address();
+                    return Ok(FrontEnd::after(&self.programs, address, &self.cgroup));
                 }
                 self.handle(event);
                 self.serve_waiters();

@@ -144,7 +144,7 @@ impl Server {
             buffer: vec![0; RECEIVE_BUFFER],
             _metrics: metrics,
             programs,
-            _cgroup: cgroup,
+            cgroup,
         };
         server.wait_for_events()?;
         Ok(server)

@@ -9,7 +9,7 @@ use std::thread;
 use bpfdb::Engine;
 use bpfdb_server::settings::Settings;
 use bpfdb_server::{Error, FrontEnd, Options, Server};
-use bpfdb_tests::server::procedures::back_to_kernel;
+use bpfdb_tests::server::procedures::{self, ask, back_to_kernel};
 use bpfdb_tests::server::{Client, TestServer, cgroup, kernel_answers, kernel_calls, wait_until};
 use bpfdb_tests::server::{request, words};
 
@@ -78,6 +78,57 @@ fn one_in_a_transaction_has_their_program_loaded() {
     stream.read_exact(&mut replies).expect("replies");
     assert_eq!(replies, expected);
     assert!(server.loader.is_asked());
+}
+
+/// Nothing is loaded for the next server on an engine, nor does the kernel know scripts and waiting clients of
+/// the one before.
+#[test]
+fn the_next_server_goes_on_with_the_programs() {
+    if !kernel_answers() {
+        return;
+    }
+    let settings = || Settings {
+        local_clients: cgroup::chosen(),
+        ..Settings::default()
+    };
+    let server = TestServer::start_as_told(&bpfdb::Options::default(), settings());
+    let address = server.address;
+    let mut client = server.client();
+    assert_eq!(client.say("RPUSH l 1"), ":1\r\n");
+    let name = ask(
+        &mut client,
+        &["SCRIPT", "LOAD", "return redis.call('INCR', KEYS[1])"],
+    );
+    let name = String::from_utf8(name.text).expect("digits");
+    let call = format!("EVALSHA {name} 1 n");
+    wait_until("the kernel runs the script", || {
+        back_to_kernel(&mut client);
+        assert!(client.say(&call).starts_with(':'));
+        procedures::kernel_calls(&mut client, &name) > 0
+    });
+    let mut waiting = server.client();
+    waiting.send(&words("BLPOP filled 0"));
+    wait_until("it waits", || {
+        client
+            .say("INFO clients")
+            .contains("\nblocked_clients:1\r\n")
+    });
+
+    let server = server.start_next(settings());
+    assert!(waiting.is_closed());
+    assert_eq!(server.address, address);
+    assert!(server.loader.is_asked(), "its program is in its place");
+    let mut client = server.client();
+    assert_eq!(client.say("LRANGE l 0 -1"), "*1\r\n$1\r\n1\r\n");
+    for _ in 0..3 {
+        back_to_kernel(&mut client);
+        assert!(client.say(&call).starts_with("-NOSCRIPT"));
+    }
+    wait_until("the kernel fills what was waited for", || {
+        back_to_kernel(&mut client);
+        client.say("RPUSH filled 1");
+        kernel_calls(&mut client, "rpush") > 0
+    });
 }
 
 /// What the kernel does not answer anyhow needs no program.

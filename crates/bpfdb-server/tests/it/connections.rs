@@ -78,7 +78,7 @@ fn a_client_that_does_not_read() {
     // The shortest reply has half the bytes of its request, and the kernel may keep 36 MiB of
     // replies in the buffers of two sockets.
     const MOST: usize = 256 << 20;
-    let server = TestServer::start_with(
+    let server = TestServer::lent_new(
         &bpfdb::Options::default(),
         Settings {
             output_limit: OutputLimits::of_normal(OutputLimit {

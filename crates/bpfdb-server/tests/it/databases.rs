@@ -72,7 +72,7 @@ fn compiled_functions_work_in_the_callers_database() {
 
 #[test]
 fn what_is_counted_is_counted_for_each() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     for (number, keys) in [(0, 2), (1, 3), (15, 1)] {
         select(&mut client, number);
@@ -147,7 +147,7 @@ fn a_block_that_meets_a_conflict_begins_where_it_began() {
 /// A key as long as what reserved keys begin with, but for their zero.
 #[test]
 fn a_key_that_is_almost_reserved_is_counted() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     for (key, count) in [(&b"\0bpfdb"[..], 1), (b"\0bpfd", 2), (b"\0bpfdbx", 3)] {
         assert_eq!(client.ask(&[b"set", key, b"v"]), b"+OK\r\n");

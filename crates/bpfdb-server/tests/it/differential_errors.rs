@@ -251,8 +251,7 @@ fn lines_are_read_the_same_way() {
 /// not executed too.
 #[test]
 fn errors_of_scripts_are_counted_as_redis_does() {
-    // Its own: it counts what all clients do.
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let redis = Redis::start();
     let (mut theirs, mut ours) = (Client::connect(redis.address), server.client());
     let mut both = |words: &[&[u8]]| [theirs.ask(words), ours.ask(words)];

@@ -486,7 +486,7 @@ fn a_disk_that_does_not_answer_stops_writers_and_no_reader() {
 
 #[test]
 fn without_a_log_nobody_is_promised_anything() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     for command in ["CLIENT DURABILITY SYNC", "WAITAOF 1 0 0"] {
         let told = client.say(command);

@@ -363,7 +363,7 @@ fn memory_comes_back_when_they_expire() {
 #[test]
 fn memory_of_the_server_is_bounded() {
     const BUDGET: u64 = 32;
-    let server = TestServer::start_with(
+    let server = TestServer::lent_new(
         &options(),
         Settings {
             max_client_memory: ClientMemory::Bytes(Size::mib(BUDGET)),

@@ -401,7 +401,7 @@ fn many_pages_at_once() {
 /// A command that writes the whole set anew leaves cursors valid.
 #[test]
 fn a_scan_goes_on_behind_a_write_of_all() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     fill(&mut client, "SADD s", |n| vec![format!("member {n}")]);
     assert_eq!(number(&mut client, "SADD other extra"), 1);
@@ -427,7 +427,7 @@ fn a_scan_goes_on_behind_a_write_of_all() {
 #[test]
 fn pages_do_not_hide_keys_from_chance() {
     const DRAWS: usize = 200;
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     fill_hash(&mut client, "h");
     for command in ["SELECT 1", "SET one 1", "SET other 1"] {
@@ -447,7 +447,7 @@ fn pages_do_not_hide_keys_from_chance() {
 fn replies_about_pending_entries_are_bounded() {
     const NAME: usize = 4 << 20;
     const ENTRIES: usize = 200;
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     for _ in 0..ENTRIES {
         asked(&mut client, &["XADD", "s", "*", "f", "v"]);
@@ -468,7 +468,7 @@ fn replies_about_pending_entries_are_bounded() {
 /// Others are served while a large set is sorted by other keys.
 #[test]
 fn a_sort_by_many_keys_is_done_in_slices() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let (mut client, mut other) = (server.client(), server.client());
     fill(&mut client, "SADD s", |n| vec![n.to_string()]);
     let weights = |n: usize| vec![format!("w{n}"), (MANY - n).to_string()];

@@ -9,7 +9,7 @@ use bpfdb_server::settings::Settings;
 use bpfdb_tests::random::Random;
 use bpfdb_tests::server::procedures::back_to_kernel;
 use bpfdb_tests::server::{
-    Client, Redis, Reply, TestServer, kernel_answers, kernel_calls, show, wait_until, words,
+    Client, Lent, Redis, Reply, TestServer, kernel_answers, kernel_calls, show, wait_until, words,
 };
 use tempfile::TempDir;
 
@@ -18,7 +18,7 @@ const MANY: usize = 4000;
 
 /// A server whose kernel has both programs, and where the daemon answers by itself.
 struct Both {
-    server: TestServer,
+    server: Lent,
     folder: TempDir,
 }
 
@@ -29,7 +29,7 @@ impl Both {
             unix_socket: Some(socket(folder.path())),
             ..Settings::default()
         };
-        let server = TestServer::start_with(&bpfdb::Options::default(), settings);
+        let server = TestServer::lent_new(&bpfdb::Options::default(), settings);
         server.loader.wait();
         server.large_loader.wait();
         Self { server, folder }

@@ -198,7 +198,7 @@ fn more_keys_than_a_transaction_locks() {
 #[test]
 fn commands_and_transactions_of_many_keys() {
     const KEYS: usize = 20_000;
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     let names: Vec<Vec<u8>> = (0..KEYS).map(|i| format!("much{i}").into_bytes()).collect();
     let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();

@@ -8,7 +8,7 @@ use std::path::Path;
 use bpfdb_server::settings::{
     ClientMemory, LocalClients, OutputLimit, OutputLimits, Settings, Size,
 };
-use bpfdb_tests::server::{Client, TestServer, bulk, cgroup, request, wait_until};
+use bpfdb_tests::server::{Client, Lent, TestServer, bulk, cgroup, request, wait_until};
 
 use crate::operation::number;
 
@@ -18,8 +18,8 @@ const LONG: usize = 8 << 20;
 /// A server with clients of all kinds: those that the kernel's worker answers, those that are
 /// answered in their own send(), and those of the Unix-domain socket.
 struct Ways {
-    remote: TestServer,
-    local: TestServer,
+    remote: Lent,
+    local: Lent,
     folder: tempfile::TempDir,
 }
 
@@ -27,7 +27,7 @@ impl Ways {
     fn with(settings: Settings) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let start = |local_clients, unix_socket| {
-            TestServer::start_as_told(
+            TestServer::lent_new_as_told(
                 &bpfdb::Options::default(),
                 Settings {
                     bind: Ipv4Addr::LOCALHOST.into(),

@@ -227,7 +227,7 @@ fn refuse(rounds: usize) {
         max_clients: 1,
         ..Settings::default()
     };
-    let server = TestServer::start_with(&bpfdb::Options::default(), settings);
+    let server = TestServer::lent_new(&bpfdb::Options::default(), settings);
     let mut only = server.client();
     let keys: Vec<String> = (0..900).map(|i| format!("refused{i}")).collect();
     let exists = format!("EXISTS {}", keys.join(" "));

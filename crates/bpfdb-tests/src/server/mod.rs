@@ -25,7 +25,7 @@ use crate::process::dies_with_us;
 use bpfdb::Engine;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{AppendFsync, Settings};
-use bpfdb_server::{Options, ProgramLoader, Server, Stopper};
+use bpfdb_server::{Error, FrontEnd, Options, ProgramLoader, Server, Stopper};
 use bpfdb_tier::Tier;
 pub use client::Client;
 pub use pool::Lent;
@@ -54,7 +54,7 @@ pub struct TestServer {
     pub large_loader: ProgramLoader,
     tier: Option<Arc<Tier>>,
     stopper: Stopper,
-    thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
+    thread: Option<JoinHandle<bpfdb_server::Result<FrontEnd>>>,
     test_log: Option<TestLog>,
 }
 
@@ -92,7 +92,7 @@ impl TestServer {
         };
         let durability = log.as_ref().map(|log| Arc::clone(&log.durability));
         let tier = crate::tier::start(&engine);
-        let mut server = Self::start_on(engine, durability, tier, settings);
+        let mut server = Self::start_on(engine, durability, tier, settings, None);
         server.test_log = log;
         server
     }
@@ -129,7 +129,7 @@ impl TestServer {
         };
         let (log, _) =
             bpfdb_durability::Durability::start(&engine, disk.clone(), options).expect("a log");
-        Self::start_on(engine, Some(Arc::new(log)), None, settings)
+        Self::start_on(engine, Some(Arc::new(log)), None, settings, None)
     }
 
     /// Another server on an engine that is there.
@@ -140,14 +140,27 @@ impl TestServer {
             local_clients,
             ..Settings::default()
         };
-        Self::start_on(engine, None, None, settings)
+        Self::start_on(engine, None, None, settings, None)
     }
 
+    /// Stops it, and starts another one on its engine, with the programs that are loaded already: a start
+    /// of a twentieth of the time. `settings` have the same address and clients of this machine.
+    pub fn start_next(mut self, settings: Settings) -> Self {
+        let programs = self.stop_now();
+        let (engine, log, tier) = (self.engine.clone(), self.log.take(), self.tier.take());
+        let test_log = self.test_log.take();
+        let mut next = Self::start_on(engine, log, tier, settings, programs);
+        next.test_log = test_log;
+        next
+    }
+
+    /// `programs`: those of a server that this engine had before.
     fn start_on(
         engine: Engine,
         log: Option<Arc<bpfdb_durability::Durability>>,
         tier: Option<Arc<Tier>>,
         settings: Settings,
+        programs: Option<FrontEnd>,
     ) -> Self {
         let options = Options {
             log: log.clone(),
@@ -157,7 +170,14 @@ impl TestServer {
         let (sender, receiver) = mpsc::channel();
         let of_thread = engine.clone();
         let thread = thread::spawn(move || {
-            let server = Server::start(&of_thread, &options)?;
+            let again = programs.map(|programs| {
+                Server::start_loaded(&of_thread, &options, programs, |_| Ok::<_, Error>(()))
+            });
+            let server = match again {
+                Some(Ok(server)) => server,
+                // A process may have taken the port meanwhile.
+                Some(Err(_)) | None => Server::start(&of_thread, &options)?,
+            };
             sender
                 .send((
                     server.address(),
@@ -169,7 +189,7 @@ impl TestServer {
             server.run()
         });
         let Ok((address, stopper, loader, large_loader)) = receiver.recv() else {
-            panic!("{:?}", thread.join().expect("no panic"));
+            panic!("{:?}", thread.join().expect("no panic").err());
         };
         ahead::register(address, loader.clone());
         Self {
@@ -211,6 +231,25 @@ impl TestServer {
         pool::lend(options, settings)
     }
 
+    /// A server that has just started, and has counted nothing. Its engine has no data, and may have been
+    /// another test's: not for tests that look at the engine's own figures, its clock, or the room that its
+    /// index takes.
+    pub fn lent_new(options: &bpfdb::Options, settings: Settings) -> Lent {
+        let local_clients = cgroup::chosen();
+        Self::lent_new_as_told(
+            options,
+            Settings {
+                local_clients,
+                ..settings
+            },
+        )
+    }
+
+    /// The same, with exactly these settings but the port.
+    pub fn lent_new_as_told(options: &bpfdb::Options, settings: Settings) -> Lent {
+        pool::lend_new(options, settings)
+    }
+
     pub fn client(&self) -> Client {
         Client::connect(self.address)
     }
@@ -219,13 +258,14 @@ impl TestServer {
         self.stop_now();
     }
 
-    fn stop_now(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            ahead::forget(self.address);
-            self.stopper.stop();
-            thread.join().expect("no panic").expect("a clean stop");
-            self.tier.iter().for_each(|tier| crate::tier::count(tier));
-        }
+    /// The programs, if it has not been stopped before.
+    fn stop_now(&mut self) -> Option<FrontEnd> {
+        let thread = self.thread.take()?;
+        ahead::forget(self.address);
+        self.stopper.stop();
+        let programs = thread.join().expect("no panic").expect("a clean stop");
+        self.tier.iter().for_each(|tier| crate::tier::count(tier));
+        Some(programs)
     }
 }
 

@@ -6,14 +6,16 @@
 //!            lend()              lend()
 //!   (none) ---------> lent <---------------- idle ---> stopped
 //!                      |        drop()        ^     discard, end of the process
-//!                      +----- is_tidy() ------+
+//!                      +---- is_restored() ---+
 //!                      +----- is not ------------> stopped
 //! ```
 //!
 //! 1. A lent server is that of one test; its clients are that test's only.
-//! 2. An idle one is as it was made, but for its counters: no client is connected, no transaction is
-//!    open, there is no key, script, library or pause, and each setting has its first value.
-//! 3. A server is lent again only for the same options and settings.
+//! 2. An idle one is as it was made, but for its engine's counters and the room that its index has: no client is
+//!    connected, no transaction is open, there is no key, script, library or pause, and each setting has
+//!    its first value.
+//! 3. A server is lent again for the same options and settings. For other settings, or if a test has changed some,
+//!    another server takes its place, on the same engine and with the programs that are loaded already.
 //! 4. The server of a test that panicked is stopped, and so is one with a log: that is compared then.
 
 use std::ops::Deref;
@@ -38,47 +40,111 @@ pub(super) static KINDS: Pool<Pooled> = Pool::of_at_most(KEPT);
 pub type Lent = crate::lent::Lent<Pooled>;
 
 pub struct Pooled {
-    /// Its options and settings, as text.
-    kind: String,
-    server: TestServer,
+    /// `None` only while another server takes its place.
+    server: Option<TestServer>,
+    options: bpfdb::Options,
+    settings: Settings,
     /// What CONFIG GET says of all settings at first.
-    settings: Vec<u8>,
+    all_settings: Vec<u8>,
+    /// Most memory of its engine at first, bytes.
+    memory_limit: u64,
     /// Sessions that it has without clients.
     sessions: u64,
 }
 
 pub(super) fn lend(options: &bpfdb::Options, settings: Settings) -> Lent {
-    let kind = format!("{options:?} {settings:?}");
-    KINDS.take_such(
-        |pooled| pooled.kind == kind,
-        || Pooled::make(kind.clone(), options, settings),
-    )
+    let such = |idle: &Pooled| idle.settings == settings && idle.is_on_such(options);
+    match KINDS.newest(such) {
+        Some(idle) => KINDS.lend(idle),
+        None => lend_new(options, settings),
+    }
+}
+
+/// One that has just started.
+pub(super) fn lend_new(options: &bpfdb::Options, settings: Settings) -> Lent {
+    let such = |idle: &Pooled| idle.has_programs_for(&settings) && idle.is_on_such(options);
+    let pooled = match KINDS.oldest(such) {
+        Some(idle) => idle.with(settings),
+        None => Pooled::make(options, settings),
+    };
+    KINDS.lend(pooled)
 }
 
 impl Pooled {
-    fn make(kind: String, options: &bpfdb::Options, settings: Settings) -> Self {
-        let server = TestServer::start_as_told(options, settings);
+    fn make(options: &bpfdb::Options, settings: Settings) -> Self {
+        let server = TestServer::start_as_told(options, settings.clone());
         end_at_exit();
-        let settings = all_settings(&mut server.client());
         let mut pooled = Self {
-            kind,
-            server,
+            options: options.clone(),
             settings,
+            all_settings: Vec::new(),
+            memory_limit: server.engine.memory_limit(),
             sessions: 0,
+            server: Some(server),
         };
+        pooled.look_at_settings();
         if !pooled.is_left_alone() {
-            pooled.sessions = pooled.server.engine.stats().expect("figures").sessions;
+            pooled.sessions = pooled.engine.stats().expect("figures").sessions;
         }
         pooled
     }
 
+    /// Another server in its place.
+    fn with(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self.start_next();
+        self.look_at_settings();
+        self
+    }
+
+    fn start_next(&mut self) {
+        let server = self.server.take().expect("it is there");
+        self.server = Some(server.start_next(self.settings.clone()));
+    }
+
+    fn look_at_settings(&mut self) {
+        self.all_settings = all_settings(&mut self.admin());
+    }
+
+    /// Was its engine made with these options?
+    fn is_on_such(&self, options: &bpfdb::Options) -> bool {
+        format!("{:?}", self.options) == format!("{options:?}")
+    }
+
+    /// The programs are loaded for an address and for clients of this machine, or none.
+    fn has_programs_for(&self, settings: &Settings) -> bool {
+        (self.settings.bind, &self.settings.local_clients)
+            == (settings.bind, &settings.local_clients)
+    }
+
+    /// A client that may do everything.
+    fn admin(&self) -> Client {
+        let mut client = self.client();
+        let password = &self.settings.require_pass.0;
+        if !password.is_empty() {
+            client.ask(&[b"AUTH", password.as_bytes()]);
+        }
+        client
+    }
+
     /// Makes everything as it was before; false if that is not possible.
-    fn is_tidy(&self) -> bool {
-        self.is_left_alone() && self.is_emptied() && self.is_left_alone()
+    fn is_restored(&mut self) -> bool {
+        if !self.is_left_alone() {
+            return false;
+        }
+        if all_settings(&mut self.admin()) != self.all_settings {
+            if self.engine.set_memory_limit(self.memory_limit).is_err() || !self.is_left_alone() {
+                return false;
+            }
+            self.engine
+                .set_snapshot_max_age(self.options.snapshot_max_age);
+            self.start_next();
+        }
+        self.is_emptied() && self.is_left_alone()
     }
 
     fn is_emptied(&self) -> bool {
-        let mut client = self.server.client();
+        let mut client = self.admin();
         let commands = [
             "CLIENT UNPAUSE",
             "FUNCTION FLUSH SYNC",
@@ -90,14 +156,14 @@ impl Pooled {
         let done = commands
             .iter()
             .all(|command| client.say(command) == "+OK\r\n");
-        done && all_settings(&mut client) == self.settings
+        done && all_settings(&mut client) == self.all_settings
     }
 
     /// Waits until all connections and transactions are over. False: they are not.
     fn is_left_alone(&self) -> bool {
         let start = Instant::now();
         loop {
-            let stats = self.server.engine.stats().expect("figures");
+            let stats = self.engine.stats().expect("figures");
             if stats.transactions + stats.locks == 0 && stats.sessions <= self.sessions {
                 return true;
             }
@@ -117,13 +183,13 @@ impl Deref for Pooled {
     type Target = TestServer;
 
     fn deref(&self) -> &TestServer {
-        &self.server
+        self.server.as_ref().expect("it is there")
     }
 }
 
 impl Lend for Pooled {
     fn restore(&mut self) -> bool {
         // See 4 and 2.
-        !crate::log::is_wanted() && self.is_tidy()
+        !crate::log::is_wanted() && self.is_restored()
     }
 }

@@ -17,7 +17,7 @@ fn on_all_ways(session: impl Fn(&str)) {
             unix_socket,
             ..Settings::default()
         };
-        TestServer::start_as_told(&bpfdb::Options::default(), settings)
+        TestServer::lent_as_told(&bpfdb::Options::default(), settings)
     };
     let remote = start(LocalClients::Off, Some(path.clone()));
     let local = start(LocalClients::In(cgroup::own()), None);

@@ -9,7 +9,7 @@ use bpfdb_server::settings::{LocalClients, Settings};
 use bpfdb_tests::install::{Source, try_run};
 use bpfdb_tests::process::dies_with_us;
 use bpfdb_tests::server::{
-    Client, TestServer, bulk, cgroup, free_port, is_served, request, wait_until,
+    Client, Lent, TestServer, bulk, cgroup, free_port, is_served, request, wait_until,
 };
 
 /// Ends with the test.
@@ -22,12 +22,12 @@ impl Drop for Proxy {
     }
 }
 
-fn server() -> TestServer {
+fn server() -> Lent {
     let settings = Settings {
         local_clients: LocalClients::In(cgroup::own()),
         ..Settings::default()
     };
-    TestServer::start_as_told(&bpfdb::Options::default(), settings)
+    TestServer::lent_as_told(&bpfdb::Options::default(), settings)
 }
 
 fn at(port: u16) -> SocketAddr {

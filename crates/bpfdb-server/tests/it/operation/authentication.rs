@@ -2,12 +2,12 @@
 
 use bpfdb_server::settings::{Secret, Settings};
 
-use crate::operation::start;
+use crate::operation::server;
 use bpfdb_tests::server::{request, wait_until};
 
 #[test]
 fn a_stranger_can_only_say_who_it_is() {
-    let server = start(Settings {
+    let server = server(Settings {
         require_pass: Secret("secret".into()),
         ..Settings::default()
     });
@@ -76,7 +76,7 @@ fn a_stranger_can_only_say_who_it_is() {
 
 #[test]
 fn a_stranger_may_say_little() {
-    let server = start(Settings {
+    let server = server(Settings {
         require_pass: Secret("secret".into()),
         ..Settings::default()
     });
@@ -105,7 +105,7 @@ fn a_stranger_may_say_little() {
 
 #[test]
 fn the_password_can_change_at_run_time() {
-    let server = start(Settings::default());
+    let server = server(Settings::default());
     let mut admin = server.client();
     assert!(
         admin

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use bpfdb_server::settings::{ClientMemory, OutputLimit, OutputLimits, Secret, Settings, Size};
 use bpfdb_tests::namespace;
 
-use crate::operation::{info, number, start};
+use crate::operation::{info, number, server, start};
 use bpfdb_tests::server::{Client, PATIENCE, TestServer, is_served, request, show, wait_until};
 
 #[test]
 fn idle_connections_are_closed_and_busy_ones_are_not() {
     const TIMEOUT: Duration = Duration::from_secs(2);
-    let server = start(Settings {
+    let server = server(Settings {
         timeout: TIMEOUT.as_secs(),
         ..Settings::default()
     });
@@ -39,7 +39,7 @@ fn idle_connections_are_closed_and_busy_ones_are_not() {
 
 #[test]
 fn maxclients_can_change_at_run_time() {
-    let server = start(Settings::default());
+    let server = server(Settings::default());
     let mut client = server.client();
     assert_eq!(client.say("CONFIG SET maxclients 2"), "+OK\r\n");
     let mut second = server.client();
@@ -65,7 +65,7 @@ fn wait_for_disconnections(client: &mut Client, wanted: u32) {
 
 #[test]
 fn a_slow_reader_is_closed() {
-    let server = start(Settings {
+    let server = server(Settings {
         output_limit: OutputLimits::of_normal(OutputLimit {
             hard: Size::mib(8),
             soft: Size::mib(1),

@@ -2,7 +2,7 @@
 
 use bpfdb_server::settings::Settings;
 
-use crate::operation::start;
+use crate::operation::server;
 use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{Client, Redis, TestServer};
 
@@ -125,7 +125,7 @@ fn settings_are_read_and_changed_all_or_nothing() {
 #[test]
 fn a_memory_limit_below_everything() {
     const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
-    let server = start(Settings::default());
+    let server = server(Settings::default());
     let (mut client, mut other) = (server.client(), server.client());
     assert_eq!(other.say("SET there 1"), "+OK\r\n");
     assert_eq!(client.say("CONFIG SET maxmemory 1"), "+OK\r\n");

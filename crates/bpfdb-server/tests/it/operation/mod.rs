@@ -15,10 +15,16 @@ mod unix;
 mod workers;
 
 use bpfdb_server::settings::Settings;
-use common::{Client, TestServer};
+use common::{Client, Lent, TestServer};
 
+/// Of the test's own, also its engine.
 fn start(settings: Settings) -> TestServer {
     TestServer::start_with(&bpfdb::Options::default(), settings)
+}
+
+/// A server that has just started.
+fn server(settings: Settings) -> Lent {
+    TestServer::lent_new(&bpfdb::Options::default(), settings)
 }
 
 fn ask(client: &mut Client, command: &str) -> String {

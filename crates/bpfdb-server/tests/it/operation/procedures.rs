@@ -3,7 +3,7 @@
 use bpfdb_server::settings::{LocalClients, Settings};
 
 use super::metrics::{http, metrics_address};
-use crate::operation::{ask, info, number, start, text};
+use crate::operation::{ask, info, number, server, text};
 use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{Client, cgroup, request, wait_until};
 
@@ -116,7 +116,7 @@ fn check_times(client: &mut Client) {
 #[test]
 fn calls_that_are_given_up_are_counted_once() {
     for local_clients in [LocalClients::Off, LocalClients::In(cgroup::own())] {
-        let server = start(Settings {
+        let server = server(Settings {
             local_clients,
             ..Settings::default()
         });
@@ -142,13 +142,12 @@ fn calls_that_are_given_up_are_counted_once() {
                 times == 1
             });
         }
-        server.stop();
     }
 }
 
 #[test]
 fn totals_stay_when_a_library_goes() {
-    let server = start(Settings::default());
+    let server = server(Settings::default());
     let mut client = server.client();
     load(&mut client);
     call(&mut server.client());
@@ -170,12 +169,11 @@ fn totals_stay_when_a_library_goes() {
     });
     assert_eq!(totals(&mut client), before);
     assert_eq!(text(&client.ask(&[b"PROCEDURES"])), "");
-    server.stop();
 }
 
 #[test]
 fn metrics_tell_of_procedures() {
-    let server = start(Settings {
+    let server = server(Settings {
         metrics_address: Some(([127, 0, 0, 1], 0).into()),
         ..Settings::default()
     });
@@ -209,7 +207,6 @@ fn metrics_tell_of_procedures() {
     assert_eq!(value("bpfdb_procedure_programs"), 1);
     // One that has no program has no series: their number is bounded by that of programs.
     assert!(!page.contains("name=\"slow\""), "{page}");
-    server.stop();
 }
 
 /// Each of these reads one key, which is there, once: under a lock for what it writes, or in an attempt

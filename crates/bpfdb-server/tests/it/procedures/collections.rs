@@ -4,7 +4,7 @@ use bpfdb_server::settings::Settings;
 use bpfdb_tests::programs::collections;
 use bpfdb_tests::settings::is_emulated;
 
-use super::common::{Client, Redis, Reply, TestServer};
+use super::common::{Client, Lent, Redis, Reply, TestServer};
 use super::fixed::{Case, compare_in_kernel};
 use super::{all_kernel_calls, ask, back_to_kernel, load, server, shown, until_in_kernel};
 
@@ -161,12 +161,12 @@ fn encodings(client: &mut Client) -> Vec<String> {
     KEYS.map(encoding).into()
 }
 
-fn interpreter() -> TestServer {
+fn interpreter() -> Lent {
     let settings = Settings {
         compile_procedures: false,
         ..Settings::default()
     };
-    TestServer::start_with(&bpfdb::Options::default(), settings)
+    TestServer::lent(&bpfdb::Options::default(), settings)
 }
 
 /// Replies, data and encodings are the interpreter's, and Redis's. What a call leaves the next one finds.

@@ -3,7 +3,7 @@
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::settings::is_emulated;
 
-use super::common::{Client, Redis, Reply, TestServer};
+use super::common::{Client, Lent, Redis, Reply, TestServer};
 use super::{all_kernel_calls, ask, daemon, load, server};
 use bpfdb_tests::programs;
 
@@ -170,12 +170,12 @@ fn compare(sides: &mut Sides, case: Case) {
 }
 
 /// A server that compiles nothing.
-fn interpreter() -> TestServer {
+fn interpreter() -> Lent {
     let settings = Settings {
         compile_procedures: false,
         ..Settings::default()
     };
-    TestServer::start_with(&bpfdb::Options::default(), settings)
+    TestServer::lent(&bpfdb::Options::default(), settings)
 }
 
 /// The calls that the kernel answered, of so many of each program. `by_daemon`: to none of them

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use bpfdb_server::settings::{OutputLimit, OutputLimits, Settings, Size};
-use bpfdb_tests::server::{Client, TestServer, request, wait_until};
+use bpfdb_tests::server::{Client, Lent, TestServer, request, wait_until};
 
 use super::{message, next, subscribe};
 
 /// More than the buffers of two sockets take.
 const MUCH: usize = 64 << 20;
 
-fn limited(hard: Size, soft: Size, seconds: u64) -> TestServer {
+fn limited(hard: Size, soft: Size, seconds: u64) -> Lent {
     let mut output_limit = OutputLimits::of_normal(OutputLimit {
         hard: Size(0),
         soft: Size(0),
@@ -25,7 +25,7 @@ fn limited(hard: Size, soft: Size, seconds: u64) -> TestServer {
         output_limit,
         ..Settings::default()
     };
-    TestServer::start_with(&bpfdb::Options::default(), settings)
+    TestServer::lent_new(&bpfdb::Options::default(), settings)
 }
 
 fn closed(client: &mut Client) -> u64 {
@@ -117,7 +117,7 @@ fn many_names_count_against_the_memory_of_clients() {
         max_client_memory: bpfdb_server::settings::ClientMemory::Bytes(Size::mib(8)),
         ..Settings::default()
     };
-    let server = TestServer::start_with(&bpfdb::Options::default(), settings);
+    let server = TestServer::lent_new(&bpfdb::Options::default(), settings);
     let (mut greedy, mut other) = (server.client(), server.client());
     for number in 0..1000u32 {
         let name = vec![number as u8; 100_000 + number as usize];

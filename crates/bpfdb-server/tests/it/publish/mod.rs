@@ -209,7 +209,7 @@ fn messages_and_replies_do_not_mix() {
 
 #[test]
 fn what_others_see_of_a_listener() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let (mut listener, mut other) = (server.client(), server.client());
     for word in [
         "SUBSCRIBE a",

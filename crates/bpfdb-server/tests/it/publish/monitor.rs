@@ -23,7 +23,7 @@ fn every_request_is_shown() {
         local_clients: LocalClients::In(cgroup::own()),
         ..Settings::default()
     };
-    let server = TestServer::start_as_told(&bpfdb::Options::default(), settings);
+    let server = TestServer::lent_new_as_told(&bpfdb::Options::default(), settings);
     let mut client = server.client();
     client.receive_until_known();
     let from = client.stream.local_addr().expect("an address");
