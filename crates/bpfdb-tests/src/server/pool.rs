@@ -15,14 +15,15 @@
 //!    connected, no transaction is open, there is no key, script, library or pause, and each setting has
 //!    its first value.
 //! 3. A server is lent again for the same options and settings. For other settings, or if a test has changed some,
-//!    another server takes its place, on the same engine and with the programs that are loaded already.
+//!    another server takes its place, on the same engine and with the programs that are loaded already. An idle one
+//!    evicts nothing.
 //! 4. The server of a test that panicked is stopped, and so is one with a log: that is compared then.
 
 use std::ops::Deref;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{EvictionPolicy, Settings};
 
 use super::lent::end_at_exit;
 use super::{Client, TestServer};
@@ -43,9 +44,10 @@ pub struct Pooled {
     /// `None` only while another server takes its place.
     server: Option<TestServer>,
     options: bpfdb::Options,
-    settings: Settings,
-    /// What CONFIG GET says of all settings at first.
-    all_settings: Vec<u8>,
+    settings: Box<Settings>,
+    /// What CONFIG GET says of all settings at first; `None` of one that was just started, which only its
+    /// test has asked something.
+    all_settings: Option<Vec<u8>>,
     /// Most memory of its engine at first, bytes.
     memory_limit: u64,
     /// Sessions that it has without clients.
@@ -53,37 +55,42 @@ pub struct Pooled {
 }
 
 pub(super) fn lend(options: &bpfdb::Options, settings: Settings) -> Lent {
-    let such = |idle: &Pooled| idle.settings == settings && idle.is_on_such(options);
-    match KINDS.newest(such) {
-        Some(idle) => KINDS.lend(idle),
-        None => lend_new(options, settings),
-    }
+    let such = |idle: &Pooled| *idle.settings == settings && idle.is_on_such(options);
+    let pooled = KINDS.newest(such).unwrap_or_else(|| {
+        let mut new = Pooled::new(options, settings);
+        new.look_at_settings();
+        new
+    });
+    KINDS.lend(pooled)
 }
 
 /// One that has just started.
 pub(super) fn lend_new(options: &bpfdb::Options, settings: Settings) -> Lent {
-    let such = |idle: &Pooled| idle.has_programs_for(&settings) && idle.is_on_such(options);
-    let pooled = match KINDS.oldest(such) {
-        Some(idle) => idle.with(settings),
-        None => Pooled::make(options, settings),
-    };
-    KINDS.lend(pooled)
+    KINDS.lend(Pooled::new(options, settings))
 }
 
 impl Pooled {
+    /// A server that has just started, if possible in the place of an idle one.
+    fn new(options: &bpfdb::Options, settings: Settings) -> Self {
+        let such = |idle: &Self| idle.has_programs_for(&settings) && idle.is_on_such(options);
+        match KINDS.oldest(such) {
+            Some(idle) => idle.with(settings),
+            None => Self::make(options, settings),
+        }
+    }
+
     fn make(options: &bpfdb::Options, settings: Settings) -> Self {
         let server = TestServer::start_as_told(options, settings.clone());
         end_at_exit();
         let mut pooled = Self {
             options: options.clone(),
-            settings,
-            all_settings: Vec::new(),
+            settings: Box::new(settings),
+            all_settings: None,
             memory_limit: server.engine.memory_limit(),
             sessions: 0,
             server: Some(server),
         };
-        pooled.look_at_settings();
-        if !pooled.is_left_alone() {
+        if !pooled.evicts() && !pooled.is_left_alone() {
             pooled.sessions = pooled.engine.stats().expect("figures").sessions;
         }
         pooled
@@ -91,19 +98,19 @@ impl Pooled {
 
     /// Another server in its place.
     fn with(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+        *self.settings = settings;
         self.start_next();
-        self.look_at_settings();
+        self.all_settings = None;
         self
     }
 
     fn start_next(&mut self) {
         let server = self.server.take().expect("it is there");
-        self.server = Some(server.start_next(self.settings.clone()));
+        self.server = Some(server.start_next((*self.settings).clone()));
     }
 
     fn look_at_settings(&mut self) {
-        self.all_settings = all_settings(&mut self.admin());
+        self.all_settings = Some(all_settings(&mut self.admin()));
     }
 
     /// Was its engine made with these options?
@@ -129,18 +136,28 @@ impl Pooled {
 
     /// Makes everything as it was before; false if that is not possible.
     fn is_restored(&mut self) -> bool {
-        if !self.is_left_alone() {
-            return false;
+        if self.evicts() {
+            // Its thread has a session.
+            self.settings.max_memory_policy = EvictionPolicy::NoEviction;
+            self.all_settings = None;
         }
-        if all_settings(&mut self.admin()) != self.all_settings {
-            if self.engine.set_memory_limit(self.memory_limit).is_err() || !self.is_left_alone() {
+        let is_as_at_first = |first: &Vec<u8>| *first == all_settings(&mut self.admin());
+        if !self.all_settings.as_ref().is_some_and(is_as_at_first) {
+            if self.engine.set_memory_limit(self.memory_limit).is_err() {
                 return false;
             }
             self.engine
                 .set_snapshot_max_age(self.options.snapshot_max_age);
             self.start_next();
         }
-        self.is_emptied() && self.is_left_alone()
+        if self.all_settings.is_none() {
+            self.look_at_settings();
+        }
+        self.is_left_alone() && self.is_emptied() && self.is_left_alone()
+    }
+
+    fn evicts(&self) -> bool {
+        self.settings.max_memory_policy != EvictionPolicy::NoEviction
     }
 
     fn is_emptied(&self) -> bool {
@@ -156,7 +173,7 @@ impl Pooled {
         let done = commands
             .iter()
             .all(|command| client.say(command) == "+OK\r\n");
-        done && all_settings(&mut client) == self.all_settings
+        done && self.all_settings == Some(all_settings(&mut client))
     }
 
     /// Waits until all connections and transactions are over. False: they are not.

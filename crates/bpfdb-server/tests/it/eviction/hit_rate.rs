@@ -5,7 +5,7 @@ use bpfdb_server::settings::EvictionPolicy;
 use bpfdb_tests::random::Random;
 
 use super::common::{Client, Redis, request};
-use super::{PIPELINE, start};
+use super::{PIPELINE, start_alone};
 
 const KEYS: usize = 100_000;
 const READS: usize = 300_000;
@@ -78,7 +78,7 @@ fn keys(client: &mut Client) -> u64 {
 fn as_many_hits_as_redis() {
     let zipf = Zipf::new();
     for policy in [EvictionPolicy::AllkeysLru, EvictionPolicy::AllkeysLfu] {
-        let server = start(policy);
+        let server = start_alone(policy);
         let mut client = server.client();
         let own = hit_rate(&mut client, &zipf);
         let kept = keys(&mut client);

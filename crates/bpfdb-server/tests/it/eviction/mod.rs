@@ -10,7 +10,7 @@ use bpfdb_tests::server as common;
 
 use bpfdb_server::settings::{EvictionPolicy, Settings};
 
-use common::{Client, TestServer, request};
+use common::{Client, Lent, TestServer, request};
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
 const LIMIT: u64 = 32 << 20;
@@ -29,7 +29,12 @@ fn settings(policy: EvictionPolicy) -> Settings {
     }
 }
 
-pub(crate) fn start(policy: EvictionPolicy) -> TestServer {
+pub(crate) fn start(policy: EvictionPolicy) -> Lent {
+    TestServer::lent_new(&options(), settings(policy))
+}
+
+/// The same with an engine of its own: how many records there is room for depends on what its index takes.
+fn start_alone(policy: EvictionPolicy) -> TestServer {
     TestServer::start_with(&options(), settings(policy))
 }
 

@@ -7,7 +7,7 @@ use bpfdb_server::settings::EvictionPolicy;
 use bpfdb_tests::random::Random;
 
 use super::common::{TestServer, request, show};
-use super::{LIMIT, PIPELINE, count, evicted, fill, start, there};
+use super::{LIMIT, PIPELINE, count, evicted, fill, start_alone, there};
 
 const WRITERS: u64 = 4;
 const KEYS: usize = 400_000;
@@ -53,7 +53,7 @@ fn write_together(server: &TestServer, seed: u64, most: usize, batches: usize) {
 /// was tried often, and a thirtieth before whole pages were made free. Under a volatile
 /// policy keys without expiry stay.
 fn under_pressure(policy: EvictionPolicy, rounds: usize) {
-    let server = start(policy);
+    let server = start_alone(policy);
     let mut client = server.client();
     let is_volatile = policy.word().starts_with("volatile");
     if is_volatile {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bpfdb_server::settings::{Secret, Settings};
 use bpfdb_tests::settings::is_emulated;
 
-use crate::operation::{ask, info, number, start};
+use crate::operation::{ask, info, number, server, start};
 use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{Client, Redis, request, wait_until};
 
@@ -137,7 +137,7 @@ fn falls_to(client: &mut Client, field: &str, most: u64) {
 
 #[test]
 fn used_memory_is_what_the_data_takes() {
-    let server = start(Settings::default());
+    let server = server(Settings::default());
     let mut client = server.client();
     let before = number(&mut client, "memory", "used_memory");
     client.ask(&[b"SET", b"large", &vec![b'x'; 20 << 20]]);
@@ -249,7 +249,7 @@ fn what_the_kernel_answers_is_counted() {
 
 #[test]
 fn slow_commands_are_kept() {
-    let server = start(Settings {
+    let server = server(Settings {
         slowlog_threshold: 0,
         slowlog_len: 2,
         require_pass: Secret("secret".into()),
