@@ -14,8 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb_tests::settings::is_emulated;
-use common::clients::{Beside, Client, Crash, Found, Life, Lost, Reader, check, flush, settle_all};
-use common::{Served, alone};
+use common::clients::{
+    Beside, Client, Crash, Found, Key, Life, Lost, Reader, check, flush, settle_all,
+};
+use common::{PATIENCE, Served, alone};
 use rounds::{After, Flush, Options, Random, Round, Start, each_kind};
 
 /// Rounds of the long version.
@@ -134,6 +136,7 @@ impl Loop {
             over: &over,
         };
         let mut reader = Reader::new(&self.clients);
+        let count = self.clients.len();
         let (clients, server) = (&mut self.clients, &mut self.server);
         let (calls_in_kernel, answered_in_send) =
             (&mut self.calls_in_kernel, &mut self.answered_in_send);
@@ -143,6 +146,9 @@ impl Loop {
             }
             scope.spawn(|| reader.work(life));
             thread::sleep(round.time / 2);
+            if round.awaits_all && !is_emulated() {
+                await_all(server, count);
+            }
             *calls_in_kernel += server.figure("bpfdb", "bpfdb_procedure_calls");
             *answered_in_send += server.figure("bpfdb", "bpfdb_events_requests_local");
             if round.checkpoint {
@@ -246,6 +252,31 @@ impl Loop {
     fn committed_beside(&self) -> u64 {
         let beside = self.beside.as_ref();
         beside.map_or(0, |beside| beside.committed(&self.clients))
+    }
+}
+
+/// Waits until each client has written, the kernel has run calls, and has answered inside a send(). It does
+/// not fail: clients go on until their server is killed.
+fn await_all(server: &Served, clients: usize) {
+    let has_written = |id: usize| {
+        let names = Key::ALL.map(|key| key.of(&id));
+        let words: Vec<&str> = ["EXISTS"]
+            .into_iter()
+            .chain(names.iter().map(String::as_str))
+            .collect();
+        server
+            .ask(&words)
+            .strip_prefix(':')
+            .is_some_and(|count| count != "0")
+    };
+    let has_some = |name| server.figure("bpfdb", name) > 0;
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE
+        && !((0..clients).all(has_written)
+            && has_some("bpfdb_procedure_calls")
+            && has_some("bpfdb_events_requests_local"))
+    {
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

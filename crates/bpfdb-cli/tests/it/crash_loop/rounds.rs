@@ -66,6 +66,8 @@ pub(super) struct Flush {
 pub(super) struct Round {
     /// For which clients write.
     pub(super) time: Duration,
+    /// Is it longer where a busy machine has not let each of them write by the middle of it?
+    pub(super) awaits_all: bool,
     /// Is a checkpoint begun in the middle of that?
     pub(super) checkpoint: bool,
     /// Do clients begin when functions are in the kernel? Else functions come there while they are
@@ -101,6 +103,7 @@ impl Random {
         };
         Round {
             time: Duration::from_millis(time),
+            awaits_all: false,
             checkpoint: number.is_multiple_of(CHECKPOINT),
             programs: self.one_of(2),
             shared: self.one_of(SHARED),
@@ -174,6 +177,7 @@ fn killed(after: u64, loses_power: bool) -> Killed {
 pub(super) fn each_kind() -> Vec<Round> {
     let round = |time, after, next| Round {
         time: Duration::from_millis(time),
+        awaits_all: false,
         checkpoint: false,
         programs: true,
         shared: true,
@@ -206,6 +210,7 @@ pub(super) fn each_kind() -> Vec<Round> {
         },
         // Longer than commits may take to the disk.
         Round {
+            awaits_all: true,
             checkpoint: true,
             flush: Some(Flush {
                 kept: false,
