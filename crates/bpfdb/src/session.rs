@@ -239,6 +239,23 @@ impl Session {
         result
     }
 
+    /// Does `work`, which frees memory: what it writes for that may take some of what is kept for locks and
+    /// deletions. The transactions that it begins must end in it.
+    pub fn freeing<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.keeping_index(abi::BPFDB_INDEX_SHRINKS, work)
+    }
+
+    /// Bytes that the log may still take of what the open transaction writes, keys and some tens of bytes for each
+    /// write included; without a transaction, of one that begins. What waits to be executed is not counted.
+    /// `None`: there is no log.
+    pub fn log_room(&self) -> Option<u64> {
+        let ring = self.engine.config().log_ring;
+        // SAFETY: as above.
+        let written = unsafe { (&raw const (*self.own_state()).log_bytes).read_volatile() };
+        let share = ring / abi::BPFDB_LOG_SHARE;
+        (ring > 0 && !self.is_unlogged()).then(|| share.saturating_sub(written).into())
+    }
+
     fn set_keeps_index(&mut self, how: u32) {
         // SAFETY: as above.
         unsafe { (&raw mut (*self.own_state()).keeps_index).write_volatile(how) };

@@ -264,6 +264,19 @@ impl Engine {
         self.inner.memory.data_pages().1
     }
 
+    /// Has the engine all the memory that its limit allows?
+    pub fn has_all_memory(&self) -> bool {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: inside the mapping, which lives as long as self.
+        let (segments, limit) = unsafe {
+            (
+                (&raw const (*state).segments.value).read_volatile(),
+                (&raw const (*state).segments_limit.value).read_volatile(),
+            )
+        };
+        segments >= limit
+    }
+
     /// Gives all pages of slots that are empty back, for data of any size.
     pub fn reclaim_pages(&self) -> Result<()> {
         self.owned("give empty pages back")?.shrinker.reclaim()

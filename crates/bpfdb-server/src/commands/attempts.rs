@@ -6,6 +6,7 @@ use std::time::Duration;
 use bpfdb::{Status, abi};
 
 use super::context::Context;
+use super::large;
 
 /// Attempts of a statement in a transaction of its own, at once one after the other, as many
 /// as the kernel makes.
@@ -29,8 +30,19 @@ pub(super) fn passes(status: Status) -> bool {
     )
 }
 
+/// Did a write find memory full, where nothing is evicted?
+fn is_refused(context: &Context<'_>, status: Status) -> bool {
+    is_shortage(status) && is_full(context) && !context.instance.evictor.rules().evicts()
+}
+
+/// Is memory full, or nearly so, and none is added?
+pub(super) fn is_full(context: &Context<'_>) -> bool {
+    let left = context.engine.data_pages_left() * u64::from(abi::BPFDB_PAGE_SIZE);
+    context.engine.has_all_memory() && left < context.engine.memory_limit() / FULL_SHARE
+}
+
 /// Does a write lack memory?
-fn is_shortage(status: Status) -> bool {
+pub(super) fn is_shortage(status: Status) -> bool {
     matches!(status, Status::MemoryPending | Status::OutOfMemory)
 }
 
@@ -65,11 +77,33 @@ const LOOKS: u32 = 100;
 /// A command for which the evictor has come by so often in vain needs whole pages.
 const INSISTS: u32 = 4;
 
+/// Of memory, one divided by so many: with less left that data may take it is full.
+const FULL_SHARE: u64 = 32;
+/// How often a command waits for garbage to be removed.
+const ROUNDS: u32 = 500;
+
 /// Counts the attempts of one command.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     attempts: u32,
-    eviction: Option<Box<Eviction>>,
+    shortage: Option<Box<Shortage>>,
+}
+
+/// What is done about memory that a command has not found.
+#[derive(Debug, Default)]
+struct Shortage {
+    eviction: Option<Eviction>,
+    garbage: Option<Waiting>,
+    /// There is no more garbage that could make room for it.
+    is_collected: bool,
+}
+
+/// A command waits for garbage to be removed: pages of large collections that are gone.
+#[derive(Debug)]
+struct Waiting {
+    request: large::Request,
+    /// How often it has waited, this time included.
+    times: u32,
 }
 
 /// What a command has asked the evictor for.
@@ -90,6 +124,44 @@ impl Backoff {
     /// Has the command rest a moment after an Error, while others are served; false if
     /// another attempt would not help.
     pub(crate) fn wait(&mut self, context: &mut Context<'_>, status: Status) -> bool {
+        self.waits_for_garbage(context, status)
+            || self.waits(context, status)
+            || is_shortage(status) && self.asks_collector(context)
+    }
+
+    /// Memory is full, and nothing is evicted: is the command to be tried again when garbage is removed?
+    pub(super) fn waits_for_garbage(&mut self, context: &mut Context<'_>, status: Status) -> bool {
+        is_refused(context, status) && self.asks_collector(context)
+    }
+
+    fn asks_collector(&mut self, context: &mut Context<'_>) -> bool {
+        let shortage = self.shortage.get_or_insert_default();
+        let times = match shortage.garbage.take() {
+            None => 0,
+            Some(waiting) if waiting.request.has_helped(waiting.times == 1) => waiting.times,
+            Some(_) => ROUNDS,
+        };
+        if !shortage.is_collected && times < ROUNDS {
+            shortage.garbage = large::ask().map(|request| {
+                let times = times + 1;
+                Waiting { request, times }
+            });
+        }
+        shortage.is_collected = shortage.garbage.is_none();
+        if !shortage.is_collected {
+            context.rest(PAUSED);
+        }
+        !shortage.is_collected
+    }
+
+    /// Does it wait for garbage to be removed? Before that another attempt makes no sense.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let waiting = self.shortage.as_ref().and_then(|s| s.garbage.as_ref());
+        waiting.is_some_and(|waiting| !waiting.request.is_over())
+    }
+
+    /// The same for all but garbage.
+    fn waits(&mut self, context: &mut Context<'_>, status: Status) -> bool {
         let evicts = context.instance.evictor.rules().evicts();
         if evicts && is_shortage(status) && self.is_hopeless(context) {
             return false;
@@ -125,20 +197,18 @@ impl Backoff {
     /// has found no room in it; nor before the evictor has come by, which may have no processor.
     fn is_hopeless(&mut self, context: &Context<'_>) -> bool {
         let evictor = &context.instance.evictor;
-        let in_vain = self
-            .eviction
-            .as_ref()
-            .map_or(0, |eviction| eviction.in_vain);
+        let shortage = self.shortage.get_or_insert_default();
+        let in_vain = (shortage.eviction.as_ref()).map_or(0, |eviction| eviction.in_vain);
         let number = evictor.ask(in_vain >= INSISTS);
         let (evicted, passes) = (evictor.evicted(), evictor.passes());
-        let Some(eviction) = &mut self.eviction else {
-            self.eviction = Some(Box::new(Eviction {
+        let Some(eviction) = &mut shortage.eviction else {
+            shortage.eviction = Some(Eviction {
                 number,
                 passes,
                 in_vain: 0,
                 evicted,
                 bytes_before: evictor.evicted_bytes(),
-            }));
+            });
             return false;
         };
         if eviction.passes == passes {

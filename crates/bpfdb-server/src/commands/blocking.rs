@@ -27,6 +27,7 @@ use bpfdb_values::double;
 
 use super::atomic;
 use super::attempts;
+use super::large;
 use super::prelude::*;
 use crate::instance::waiting::{Place, Unblocked, Woken};
 use crate::protocol::reply::{self, Replies};
@@ -169,6 +170,7 @@ impl BlockedCommand {
                 if matches!(failure, Failure::Engine(Status::MemoryPending)) {
                     context.engine.ask_for_memory();
                     context.instance.evictor.ask(false);
+                    let _ = large::ask();
                 }
                 context.instance.waiting.try_again(context.session.index());
                 Ok(false)

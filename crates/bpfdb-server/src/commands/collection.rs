@@ -324,6 +324,7 @@ impl StoredLarge {
         work: impl FnOnce(&mut Large<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let (identity, kind) = (self.head.identity, type_of(self.kind));
+        let may_write = large::may_write(session);
         let pages = SessionPages::new(session, Access::Exclusive);
         let mut large = Big::open(self.kind, self.head, pages);
         let before = large.whole_len();
@@ -341,7 +342,7 @@ impl StoredLarge {
             session.delete(key)?;
             return Ok(result);
         }
-        if large.changed_bytes() > large::WRITTEN_MAX {
+        if large.changed_bytes() > may_write {
             let run = large.whole()?;
             drop(large);
             large::suspect(identity);

@@ -146,6 +146,11 @@ impl<W: Work> InSlices<W> {
         Ok(Progress::Done)
     }
 
+    fn leave_transaction(&mut self) {
+        self.within = Within::Nothing;
+        std::mem::take(&mut self.attempts).end();
+    }
+
     /// After an Error: attempts again, from the beginning, if that may help.
     fn begin_anew(
         &mut self,
@@ -168,13 +173,19 @@ impl<W: Work> InSlices<W> {
         let spent = std::mem::take(&mut self.spent);
         match failure {
             Failure::Engine(status) if self.is_own() && self.work.leaves_transaction(status) => {
-                self.within = Within::Nothing;
-                std::mem::take(&mut self.attempts).end();
+                self.leave_transaction();
                 Ok(Progress::More)
             }
             Failure::Engine(status)
                 if self.is_own() && self.attempts.again(context, status, spent) =>
             {
+                Ok(Progress::More)
+            }
+            // There has been none for a while.
+            Failure::Engine(Status::MemoryPending)
+                if self.is_own() && self.work.leaves_transaction(Status::OutOfMemory) =>
+            {
+                self.leave_transaction();
                 Ok(Progress::More)
             }
             failure => Err(failure),

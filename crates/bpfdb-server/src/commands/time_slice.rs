@@ -14,8 +14,12 @@ pub(crate) struct TimeSlice {
 
 impl TimeSlice {
     pub(crate) fn begin() -> Self {
+        Self::of(LONGEST)
+    }
+
+    pub(crate) fn of(time: Duration) -> Self {
         Self {
-            end: Instant::now() + LONGEST,
+            end: Instant::now() + time,
         }
     }
 

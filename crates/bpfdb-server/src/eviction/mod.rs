@@ -18,7 +18,7 @@ mod policy;
 mod pool;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -31,11 +31,25 @@ use self::worker::Worker;
 use crate::error::{Result, system};
 use crate::io::bell::Bell;
 
+/// May there be pages of large collections that are gone, which are removed soon?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Garbage {
+    /// There are no large collections.
+    Impossible,
+    /// A moment ago there were none.
+    Unlikely,
+    Possible,
+}
+
 /// What the server's thread and the evictor's share.
 #[derive(Debug)]
 struct Shared {
-    /// What a shortage is ([`Engine::set_shortage`]) is said under this lock, too: so it is always what these say.
+    /// What a shortage is ([`Shared::say_shortage`]) is said under this lock, too: so it is always what these say.
     rules: Mutex<Rules>,
+    /// There was nothing to evict lately. Written under that lock, as the next one.
+    is_hopeless: AtomicBool,
+    garbage: AtomicU8,
     /// Held while some records go by these: a new policy waits for them.
     evicting: Mutex<()>,
     stopped: AtomicBool,
@@ -62,6 +76,8 @@ impl Shared {
     fn new(bell: &Bell) -> Self {
         Self {
             rules: Mutex::default(),
+            is_hopeless: AtomicBool::default(),
+            garbage: AtomicU8::new(Garbage::Impossible as u8),
             evicting: Mutex::default(),
             stopped: AtomicBool::default(),
             asked: AtomicU64::default(),
@@ -82,6 +98,20 @@ impl Shared {
 
     fn locked_rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What writes find that need memory beyond the limit: it passes if records can be evicted, or
+    /// garbage removed.
+    fn say_shortage(&self, engine: &Engine, rules: Rules) -> bpfdb::Result<()> {
+        let is_possible = |chance: Garbage| self.garbage.load(Ordering::Relaxed) == chance as u8;
+        let is_hopeless = self.is_hopeless.load(Ordering::Relaxed);
+        engine.set_shortage(match rules.evicts() {
+            _ if is_possible(Garbage::Possible) => Shortage::Passes,
+            true if !is_hopeless => Shortage::Passes,
+            true => Shortage::Hopeless,
+            false if is_possible(Garbage::Unlikely) => Shortage::Hopeless,
+            false => Shortage::Final,
+        })
     }
 
     /// May records go by these rules? They do so while this lock is held, some at a time.
@@ -140,10 +170,8 @@ impl Evictor {
         self.engine.set_access_tracking(rules.tracking())?;
         let mut locked = self.shared.locked_rules();
         *locked = rules;
-        self.engine.set_shortage(match rules.evicts() {
-            true => Shortage::Passes,
-            false => Shortage::Final,
-        })?;
+        self.shared.is_hopeless.store(false, Ordering::Relaxed);
+        self.shared.say_shortage(&self.engine, rules)?;
         drop(locked);
         drop(self.shared.evicting());
         self.wake();
@@ -152,6 +180,22 @@ impl Evictor {
 
     pub(crate) fn rules(&self) -> Rules {
         self.shared.rules()
+    }
+
+    /// May pages of large collections be removed for writes that find no memory?
+    pub(crate) fn set_garbage(&self, garbage: Garbage) -> Result<()> {
+        if self.shared.garbage.load(Ordering::Relaxed) == garbage as u8 {
+            return Ok(());
+        }
+        let rules = self.shared.locked_rules();
+        self.shared.garbage.store(garbage as u8, Ordering::Relaxed);
+        Ok(self.shared.say_shortage(&self.engine, *rules)?)
+    }
+
+    /// Is MEMORY_PENDING what a write finds while memory is full, whether something can be freed or not?
+    pub(crate) fn may_be_full(&self) -> bool {
+        let garbage = self.shared.garbage.load(Ordering::Relaxed);
+        self.rules().evicts() || garbage != Garbage::Impossible as u8
     }
 
     /// A write has found no memory: some records go soon. The number for [`Evictor::is_hopeless`].
@@ -218,7 +262,8 @@ impl Drop for Evictor {
             let _ = thread.join();
         }
         // The engine may outlive this process, and there is no eviction then.
-        if let Err(error) = self.set_rules(Rules::default()) {
+        let ended = self.set_garbage(Garbage::Impossible);
+        if let Err(error) = ended.and_then(|()| self.set_rules(Rules::default())) {
             tracing::warn!(%error, "the engine still waits for eviction");
         }
     }

@@ -14,9 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{
-    Emptier, Emptying, Engine, Hand, InVain, Sample, Session, Shortage, Status, ValueType, Victim,
-};
+use bpfdb::{Emptier, Emptying, Engine, Hand, InVain, Sample, Session, Status, ValueType, Victim};
 
 use super::Shared;
 use super::held::Held;
@@ -331,10 +329,10 @@ impl Worker {
             return Ok(());
         }
         self.is_hopeless = is_hopeless;
-        self.engine.set_shortage(match is_hopeless {
-            true => Shortage::Hopeless,
-            false => Shortage::Passes,
-        })?;
+        self.shared
+            .is_hopeless
+            .store(is_hopeless, Ordering::Relaxed);
+        self.shared.say_shortage(&self.engine, *rules)?;
         Ok(())
     }
 

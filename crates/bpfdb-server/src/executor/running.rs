@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::request;
 use crate::commands::atomic;
-use crate::commands::attempts::Backoff;
+use crate::commands::attempts::{Backoff, PAUSED};
 use crate::commands::context::Context;
 use crate::commands::definition::Command;
 use crate::commands::invoke;
@@ -92,6 +92,13 @@ impl Running {
     pub(crate) fn go_on(self, context: &mut Context<'_>) -> Option<Self> {
         if self.rests_until().is_some() {
             return Some(self);
+        }
+        if self.backoff.is_waiting() {
+            let rests_until = Some(Instant::now() + PAUSED);
+            return Some(Self {
+                rests_until,
+                ..self
+            });
         }
         let left = self.step(context);
         let rests_until = context.rests_until.take();

@@ -423,11 +423,11 @@ impl Instance {
     }
 
     /// Has a write been refused because memory is full? Also after it has waited in vain for something to
-    /// be evicted.
+    /// be evicted, or for what is left of large collections to go.
     pub(crate) fn lacks_memory(&self, status: Status) -> bool {
         match status {
             Status::OutOfMemory => true,
-            Status::MemoryPending => self.evictor.rules().evicts(),
+            Status::MemoryPending => self.evictor.may_be_full(),
             _ => false,
         }
     }

@@ -20,7 +20,7 @@ use bpfdb::{ChangeNotes, Engine, Session};
 pub use front_end::FrontEnd;
 
 use crate::commands::keyspace_events;
-use crate::commands::large::Collector;
+use crate::commands::large::{self, Collector};
 use crate::connection::Connection;
 use crate::connection::table::ConnectionTable;
 use crate::error::Result;
@@ -154,6 +154,7 @@ impl Server {
                 self.collector.hurry();
             }
             self.collector.work();
+            self.say_garbage();
             self.want_durable();
             // What was executed after a pause, or after the log had said something.
             self.send_pushed();
@@ -205,6 +206,14 @@ impl Server {
             ..
         } = &mut self.instance;
         procedures.work(functions);
+    }
+
+    /// Writes that find no memory wait for the collector, if it may find something.
+    fn say_garbage(&self) {
+        let garbage = large::garbage(Instant::now());
+        if let Err(error) = self.instance.evictor.set_garbage(garbage) {
+            tracing::debug!(%error, "writes do not wait for the collector");
+        }
     }
 
     /// Publishes which keys have expired, and learns of some more that will.

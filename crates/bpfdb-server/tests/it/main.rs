@@ -25,6 +25,7 @@ mod keyspace_events;
 mod large;
 mod large_collections;
 mod large_in_kernel;
+mod large_memory;
 mod limits;
 mod listings;
 mod local;

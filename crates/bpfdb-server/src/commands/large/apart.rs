@@ -7,6 +7,7 @@ use bpfdb::{Session, Status};
 use bpfdb_values::big::{Page, PageKey, Pages};
 
 use super::super::Failure;
+use super::garbage;
 use super::pages::{anchor, stored_key};
 
 /// Bytes of pages that one transaction writes.
@@ -34,6 +35,8 @@ pub(super) struct PagesApart {
     /// Keys and values that the next transaction writes.
     waiting: Vec<([u8; 24], Vec<u8>)>,
     bytes: usize,
+    /// Pages that were committed, and of which nobody has taken the head.
+    written: u64,
 }
 
 impl PagesApart {
@@ -45,7 +48,13 @@ impl PagesApart {
             session,
             waiting: Vec::new(),
             bytes: 0,
+            written: 0,
         })
+    }
+
+    /// They become those of a key.
+    pub(super) fn keep(mut self) {
+        self.written = 0;
     }
 
     /// An identity whose anchor names this key. It is committed: from here on the collector removes what no head
@@ -67,6 +76,7 @@ impl PagesApart {
             }
             Ok(())
         })?;
+        self.written += self.waiting.len() as u64;
         self.waiting.clear();
         self.bytes = 0;
         Ok(())
@@ -89,6 +99,12 @@ impl PagesApart {
                 Err(status)
             }
         }
+    }
+}
+
+impl Drop for PagesApart {
+    fn drop(&mut self) {
+        garbage::note_abandoned(self.written);
     }
 }
 

@@ -7,8 +7,9 @@
 //!            lock anchor and head, look again ──► remove some pages ──► … ──► remove the last, and the anchor
 //! ```
 //!
-//! What it does is done in slices of about a tenth of a millisecond, and between these others are served. A lock that
-//! another transaction has ends the slice; the collection's turn comes again.
+//! What it does is done in slices of some tenths of a millisecond, and between these others are served. It has at most a
+//! quarter of the thread's time, and all of what others leave while a command waits for memory ([`super::garbage`]).
+//! A lock that another transaction has ends the slice; the collection's turn comes again.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,15 @@ use bpfdb::{Engine, Session, Status};
 use bpfdb_values::big::{Head, PageKey, Place, remains};
 
 use super::super::Failure;
-use super::known;
+use super::super::time_slice::TimeSlice;
 use super::pages::{Access, PREFIX, SessionPages, anchor};
+use super::{garbage, known};
 
+/// Its part of the time: one divided by so many; and the longest slice.
+const SHARE: u32 = 4;
+const SLICE_MAX: Duration = Duration::from_millis(5);
+/// How often a round is made longer for locks that were in the way, a pause each.
+const DELAYS: u32 = 8;
 /// Pages that one transaction removes, about.
 const PAGES: usize = 64;
 /// Collections that are looked at in one round of the loop.
@@ -40,8 +47,18 @@ enum Verdict {
     Begun,
     /// Nothing is left of it.
     Gone,
-    /// A lock was in the way.
-    Later,
+}
+
+/// A look at all collections for commands that have found no memory.
+#[derive(Debug)]
+struct Round {
+    /// Answers the requests up to this one.
+    request: u64,
+    /// The time of its slices.
+    spent: Duration,
+    has_removed: bool,
+    /// How often it was made longer.
+    delays: u32,
 }
 
 #[derive(Debug)]
@@ -56,6 +73,14 @@ pub(crate) struct Collector {
     /// The one that was looked at last.
     last: u64,
     due: Instant,
+    /// When the last slice ended, if there was more to be done.
+    ended: Option<Instant>,
+    /// What commands wait for that have found no memory.
+    round: Option<Round>,
+    /// Those that could not be looked at now, mostly because a lock was in the way: for the end of the round.
+    put_off: Vec<u64>,
+    /// They are tried again after a pause.
+    is_delayed: bool,
     /// How many are still to be looked at, one after the other, because some have lost their heads.
     hurried: usize,
 }
@@ -70,6 +95,10 @@ impl Collector {
             dying: None,
             last: 0,
             due: Instant::now(),
+            ended: None,
+            round: None,
+            put_off: Vec::new(),
+            is_delayed: false,
             hurried: 0,
         }
     }
@@ -82,32 +111,100 @@ impl Collector {
 
     /// How long until there is something to do.
     pub(crate) fn left(&self, now: Instant) -> Duration {
-        self.due.saturating_duration_since(now)
+        match self.is_asked() {
+            true => Duration::ZERO,
+            false => self.due.saturating_duration_since(now),
+        }
+    }
+
+    /// Is a command waiting? Then there is no pause.
+    fn is_asked(&self) -> bool {
+        !self.is_delayed && (self.round.is_some() || garbage::open_request().is_some())
     }
 
     /// Does what is due.
     pub(crate) fn work(&mut self) {
         let now = Instant::now();
-        if now < self.due {
+        if now < self.due && !self.is_asked() {
             // What this round has left without a head.
             if known::has_suspects() {
                 self.due = self.due.min(now + BUSY);
             }
             return;
         }
-        let is_busy = self.step().unwrap_or_else(|failure| {
-            tracing::debug!(?failure, "large collections are not collected now");
-            false
-        });
+        garbage::note_search(self.search.is_some());
+        self.begin_round();
+        let is_busy = self.slice(now);
+        let end = Instant::now();
+        if let Some(round) = &mut self.round {
+            round.spent += end - now;
+        }
+        self.ended = is_busy.then_some(end);
+        self.is_delayed = false;
         if !is_busy {
             self.session = None;
+            self.end_round();
         }
-        let pause = match is_busy {
+        let pause = match is_busy || self.is_delayed {
             true => BUSY,
             false if known::len() == 0 => NOTHING,
             false => IDLE,
         };
-        self.due = Instant::now() + pause;
+        self.due = end + pause;
+        if let Some(rested) = garbage::rests_until(end) {
+            // From then on writes wait again for what may be found.
+            self.due = self.due.min(rested);
+        }
+    }
+
+    /// Some steps; true: there is more to be done.
+    fn slice(&mut self, now: Instant) -> bool {
+        let others = self.ended.map_or(Duration::ZERO, |ended| now - ended);
+        let slice = match self.round {
+            Some(_) => TimeSlice::begin(),
+            None => TimeSlice::of((others / SHARE).min(SLICE_MAX)),
+        };
+        loop {
+            let is_busy = self.step().unwrap_or_else(|failure| {
+                tracing::debug!(?failure, "large collections are not collected now");
+                false
+            });
+            if !is_busy || slice.is_over() {
+                return is_busy;
+            }
+        }
+    }
+
+    /// A command has found no memory: all collections are looked at.
+    fn begin_round(&mut self) {
+        if self.round.is_none()
+            && let Some(request) = garbage::open_request()
+        {
+            self.hurried = known::len();
+            self.round = Some(Round {
+                request,
+                spent: Duration::ZERO,
+                has_removed: false,
+                delays: 0,
+            });
+        }
+    }
+
+    /// There is nothing left to be done, but for what was put off.
+    fn end_round(&mut self) {
+        let Some(round) = &mut self.round else {
+            return;
+        };
+        if !self.put_off.is_empty() && round.delays < DELAYS {
+            round.delays += 1;
+            self.is_delayed = true;
+            self.put_off.drain(..).for_each(known::suspect);
+            return;
+        }
+        self.put_off.clear();
+        let in_vain = (!round.has_removed).then_some(round.spent);
+        garbage::answer(round.request, in_vain);
+        self.round = None;
     }
 
     fn session(&mut self) -> Result<&mut Session, Failure> {
@@ -141,7 +238,7 @@ impl Collector {
             self.last = identity;
             self.hurried = self.hurried.saturating_sub(1);
             if !self.is_alive(identity)? {
-                return self.go_on_with(identity);
+                return Ok(self.go_on_with(identity)? || self.hurried > 0);
             }
         }
         Ok((self.search.is_some() && searched.is_ok()) || self.hurried > 0)
@@ -160,6 +257,9 @@ impl Collector {
             }
         })?;
         self.search = (next != 0).then_some(next);
+        if self.search.is_none() {
+            self.hurried = known::len();
+        }
         Ok(())
     }
 
@@ -175,36 +275,46 @@ impl Collector {
     }
 
     fn go_on_with(&mut self, identity: u64) -> Result<bool, Failure> {
-        let verdict = match self.collect(identity) {
-            Ok(verdict) => verdict,
-            Err(Failure::Engine(Status::Conflict)) => Verdict::Later,
-            Err(failure) => {
-                self.dying = None;
-                return Err(failure);
-            }
-        };
-        self.dying = (verdict == Verdict::Begun).then_some(identity);
-        if verdict == Verdict::Gone {
-            known::forget(identity);
+        let collected = self.collect(identity);
+        self.dying = None;
+        match collected {
+            Ok(Verdict::Begun) => self.dying = Some(identity),
+            Ok(Verdict::Gone) => known::forget(identity),
+            Ok(Verdict::Alive) => return Ok(false),
+            Err(_) if self.round.is_some() => self.put_off.push(identity),
+            // A lock was in the way.
+            Err(Failure::Engine(Status::Conflict)) => return Ok(false),
+            Err(failure) => return Err(failure),
         }
-        Ok(matches!(verdict, Verdict::Begun | Verdict::Gone))
+        Ok(true)
     }
 
     /// Removes some pages, in a transaction.
     fn collect(&mut self, identity: u64) -> Result<Verdict, Failure> {
         let is_first = self.dying != Some(identity);
         let session = self.session()?;
-        session.begin_deferred()?;
-        match collect_locked(session, identity, is_first) {
-            Ok(verdict @ (Verdict::Begun | Verdict::Gone)) => {
-                session.commit()?;
-                Ok(verdict)
+        let before = session.writes();
+        let verdict = session.freeing(|session| {
+            session.begin_deferred()?;
+            match collect_locked(session, identity, is_first) {
+                Ok(verdict @ (Verdict::Begun | Verdict::Gone)) => {
+                    session.commit()?;
+                    Ok(verdict)
+                }
+                other => {
+                    session.rollback()?;
+                    other
+                }
             }
-            other => {
-                session.rollback()?;
-                other
+        })?;
+        let removed = session.writes() - before;
+        if matches!(verdict, Verdict::Begun | Verdict::Gone) && removed > 0 {
+            garbage::note_removed(removed);
+            if let Some(round) = &mut self.round {
+                round.has_removed = true;
             }
         }
+        Ok(verdict)
     }
 }
 

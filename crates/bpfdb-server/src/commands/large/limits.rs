@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use bpfdb::Session;
 use bpfdb_values::run::Run;
 
 /// Elements of the longest run.
@@ -10,9 +11,19 @@ const ENTRIES: usize = 1024;
 /// Its bytes.
 const BYTES: usize = 16 * 1024;
 
-/// Bytes of pages that a command writes in the transaction of its client, at most: that has a part of the log's ring.
-/// What is more is written before, as a collection of its own.
-pub(in super::super) const WRITTEN_MAX: usize = 512 * 1024;
+/// Bytes of a collection that is made in the transaction of its client, at most. One with more is written before,
+/// by transactions of its own.
+pub(super) const STORED_MAX: usize = 512 * 1024;
+/// Bytes of pages that a command changes in the transaction of its client, at most. One that changes more writes the
+/// collection anew.
+const CHANGED_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of pages that a command may write in the transaction of its client: a transaction has a part of the log's
+/// ring, and a command has half of what is left of it, so that there is some for those that follow.
+pub(in super::super) fn may_write(session: &Session) -> usize {
+    let room = session.log_room().unwrap_or(u64::MAX);
+    usize::try_from(room / 2).map_or(CHANGED_MAX, |half| half.min(CHANGED_MAX))
+}
 
 /// Tests make collections large that have few elements: elements of the longest run, of which each has 16 bytes.
 const FOR_TESTS: &str = "BPFDB_TEST_RUN_ENTRIES";

@@ -8,6 +8,7 @@
 //! store.rs       making one, moving one to another key
 //! known.rs       which there are, as far as this process knows
 //! collector.rs   removing those whose head is gone
+//! garbage.rs     commands that wait for that, because they have found no memory
 //! ```
 //!
 //! Invariants
@@ -24,14 +25,17 @@
 
 mod apart;
 mod collector;
+mod garbage;
 mod known;
 mod limits;
 mod pages;
 mod store;
 
 pub(crate) use collector::Collector;
+pub(crate) use garbage::garbage;
+pub(super) use garbage::{Request, ask};
 pub(crate) use known::is_used;
 pub(super) use known::suspect;
-pub(super) use limits::{WRITTEN_MAX, is_to_be_large};
+pub(super) use limits::{is_to_be_large, may_write};
 pub(super) use pages::{Access, SessionPages};
 pub(super) use store::{moved, store};

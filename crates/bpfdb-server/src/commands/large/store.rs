@@ -11,7 +11,7 @@ use bpfdb_values::run::Run;
 use super::super::Failure;
 use super::apart::{PagesApart, draw};
 use super::known;
-use super::limits::WRITTEN_MAX;
+use super::limits::{STORED_MAX, may_write};
 use super::pages::{Access, SessionPages, anchor};
 
 /// Writes anchor and pages of a collection with the elements of this run, in a transaction: the head that the
@@ -25,7 +25,7 @@ pub(in super::super) fn store(
     kind: Kind,
     run: &[u8],
 ) -> Result<Head, Failure> {
-    if run.len() > WRITTEN_MAX {
+    if pages_of(kind, run.len()) > may_write(session).min(STORED_MAX) {
         return store_apart(session, key, kind, run);
     }
     let identity = draw(session)?;
@@ -34,6 +34,13 @@ pub(in super::super) fn store(
     let secret = secret_of(session, key)?;
     let pages = SessionPages::new(session, Access::Exclusive);
     build(kind, &Run::parse(run)?, identity, secret, pages)
+}
+
+/// Bytes of the records of pages with the elements of a run of so many bytes, at most.
+fn pages_of(kind: Kind, run: usize) -> usize {
+    let structures = if kind == Kind::SortedSet { 2 } else { 1 };
+    // Headers, keys, and separators.
+    structures * (run + run / 4)
 }
 
 /// The same for pages that are too many for a transaction, and for its part of the log: others have committed them
@@ -48,7 +55,10 @@ fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Res
     let head = build(kind, &Run::parse(run)?, identity, secret, &mut pages)?;
     pages.flush()?;
     match session.get_for_update(&anchor(identity))? {
-        Some(_) => Ok(head),
+        Some(_) => {
+            pages.keep();
+            Ok(head)
+        }
         None => Err(Status::Conflict.into()),
     }
 }

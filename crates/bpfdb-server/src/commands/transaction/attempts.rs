@@ -31,6 +31,10 @@ impl Attempts {
         if self.failed == 0 {
             return false;
         }
+        if self.backoff.is_waiting() {
+            context.rest(attempts::PAUSED);
+            return true;
+        }
         if context.instance.has_long_block() {
             context.rest(attempts::PAUSED);
             return true;
@@ -77,6 +81,10 @@ impl Attempts {
         self.long = None;
         if context.refusal(status).is_some() {
             return false;
+        }
+        if self.backoff.waits_for_garbage(context, status) {
+            self.failed += 1;
+            return true;
         }
         if attempts::passes(status) {
             if self.waited >= attempts::MOMENT {

@@ -1,0 +1,205 @@
+//! Large collections in a small memory: what earlier ones have left is no reason to refuse a write. Live data, a copy
+//! of what is written anew, and what a command changes have room in it.
+
+use std::time::{Duration, Instant};
+
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::Settings;
+use bpfdb_tests::server::{Client, TestServer, request};
+
+const LIMIT: u64 = 32 << 20;
+const OOM: &[u8] = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+/// Elements of one command.
+const SOME: usize = 200;
+/// Commands of a pipeline.
+const PIPELINE: usize = 6;
+
+fn start_server() -> TestServer {
+    TestServer::start(&bpfdb::Options {
+        memory_limit: LIMIT,
+        ..bpfdb::Options::default()
+    })
+}
+
+#[track_caller]
+fn say(client: &mut Client, command: &str) -> String {
+    let reply = client.say(command);
+    assert!(!reply.starts_with('-'), "{command}: {reply}");
+    reply
+}
+
+/// One command for the elements of these numbers.
+fn command(start: &str, elements: impl Iterator<Item = usize>, words: Words) -> Vec<u8> {
+    let mut all: Vec<Vec<u8>> = start.split(' ').map(|word| word.into()).collect();
+    elements.for_each(|n| all.extend(words(n)));
+    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    request(&all)
+}
+
+type Words = fn(usize) -> Vec<Vec<u8>>;
+
+/// A score that is anywhere, and a member.
+fn scattered(n: usize) -> Vec<Vec<u8>> {
+    let score = n as u64 * 2_654_435_761 % (1 << 31);
+    vec![score.to_string().into(), format!("member:{n:08}").into()]
+}
+
+fn pair(n: usize) -> Vec<Vec<u8>> {
+    vec![format!("field {n}").into(), format!("value {n}").into()]
+}
+
+fn single(n: usize) -> Vec<Vec<u8>> {
+    vec![format!("element {n}").into()]
+}
+
+/// So many elements, some in a command, and some commands in a pipeline.
+#[track_caller]
+fn fill(client: &mut Client, start: &str, elements: usize, words: Words) {
+    let mut firsts = (0..elements).step_by(SOME).peekable();
+    while firsts.peek().is_some() {
+        let some = firsts.by_ref().take(PIPELINE);
+        let commands: Vec<Vec<u8>> = some
+            .map(|first| command(start, first..elements.min(first + SOME), words))
+            .collect();
+        client.send(&commands.concat());
+        for _ in &commands {
+            let reply = client.reply();
+            assert_ne!(reply.first(), Some(&b'-'), "{start}: {}", text(&reply));
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Commands that each change pages all over a collection.
+#[test]
+fn scattered_elements_of_one_command() {
+    const ELEMENTS: usize = 24_000;
+    for (start, words) in [
+        ("ZADD k", scattered as Words),
+        ("HSET k", pair),
+        ("SADD k", single),
+        ("RPUSH k", single),
+    ] {
+        let server = start_server();
+        let mut client = server.client();
+        fill(&mut client, start, ELEMENTS, words);
+        // Overwritten, or added at the end of the list.
+        fill(&mut client, start, ELEMENTS / 4, words);
+        assert_eq!(client.say("EXISTS k"), ":1\r\n");
+    }
+}
+
+/// Each way in which a collection gives place to another one, again and again.
+#[test]
+fn collections_come_and_go() {
+    const ELEMENTS: usize = 20_000;
+    let server = start_server();
+    let mut client = server.client();
+    for round in 0..16 {
+        fill(&mut client, "ZADD big", ELEMENTS, scattered);
+        let count = format!(":{ELEMENTS}\r\n");
+        assert_eq!(client.say("ZCARD big"), count, "round {round}");
+        match round % 4 {
+            0 => say(&mut client, "DEL big"),
+            1 => say(&mut client, "SET big string"),
+            2 => say(&mut client, "PEXPIRE big 1"),
+            _ => say(&mut client, "RENAME big old"),
+        };
+        say(&mut client, "DEL big");
+    }
+}
+
+/// Commands that write all of a collection anew.
+#[test]
+fn written_anew_in_a_loop() {
+    const ELEMENTS: usize = 40_000;
+    let server = start_server();
+    let mut client = server.client();
+    fill(&mut client, "ZADD big", ELEMENTS, scattered);
+    say(&mut client, "ZADD other 1 one");
+    let all = format!(":{}\r\n", ELEMENTS + 1);
+    for _ in 0..12 {
+        assert_eq!(say(&mut client, "ZUNIONSTORE big 2 big other"), all);
+    }
+    // As commands of a block, and of a script.
+    for _ in 0..4 {
+        say(&mut client, "MULTI");
+        say(&mut client, "SET before 1");
+        say(&mut client, "ZUNIONSTORE big 2 big other");
+        let reply = say(&mut client, "EXEC");
+        assert!(reply.ends_with(&all), "{reply}");
+        let script = "return redis.call('ZUNIONSTORE', 'big', 2, 'big', 'other')";
+        let reply = client.ask(&[b"EVAL", script.as_bytes(), b"2", b"big", b"other"]);
+        assert_eq!(text(&reply), all);
+    }
+}
+
+/// Memory that is full of other things is said to be full, and not much later; and when a collection goes, of which the
+/// kernel tells nobody, there is room.
+#[test]
+fn full_memory_is_said_until_a_collection_goes() {
+    let server = start_server();
+    let mut client = server.client();
+    fill(&mut client, "HSET big", 20_000, pair);
+    let value = [b'v'; 1000];
+    let mut keys = 0;
+    loop {
+        let key = format!("key:{keys}");
+        let reply = client.ask(&[b"SET", key.as_bytes(), &value]);
+        if reply == OOM {
+            break;
+        }
+        assert_eq!(text(&reply), "+OK\r\n");
+        keys += 1;
+    }
+    assert!(keys > 10_000, "{keys} keys");
+    let begun = Instant::now();
+    for _ in 0..100 {
+        let reply = client.ask(&[b"SET", b"another key of many bytes", &value]);
+        assert_eq!(text(&reply), text(OOM));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(25));
+    assert_eq!(say(&mut client, "HLEN big"), ":20000\r\n");
+    say(&mut client, "DEL big");
+    for key in 0..100 {
+        let key = format!("new key:{key}");
+        // Of the size that the pages of the collection had.
+        let reply = client.ask(&[b"SET", key.as_bytes(), &[b'v'; 2000]]);
+        assert_eq!(text(&reply), "+OK\r\n", "{key}");
+    }
+}
+
+/// Here the log's ring is small: a transaction has half a megabyte.
+#[test]
+fn commands_of_one_block_share_the_ring() {
+    const ELEMENTS: usize = 12_000;
+    const COMMANDS: usize = 5;
+    /// Of each command: two pages each.
+    const CHANGED: usize = 32;
+    let disk = SimulatedDisk::new(13);
+    let server = TestServer::start_logged(&disk, Settings::default());
+    let mut client = server.client();
+    let in_order = |n: usize| vec![n.to_string().into(), format!("member:{n:08}").into()];
+    for first in (0..ELEMENTS).step_by(1000) {
+        client.send(&command("ZADD big", first..first + 1000, in_order));
+        assert_eq!(text(&client.reply()), ":1000\r\n");
+    }
+    // Together they change more pages than that.
+    say(&mut client, "MULTI");
+    for first in 0..COMMANDS {
+        let elements = (first..ELEMENTS).step_by(ELEMENTS / CHANGED);
+        client.send(&command("ZADD big", elements, |n| {
+            vec![b"-7".to_vec(), format!("member:{n:08}").into()]
+        }));
+        assert_eq!(text(&client.reply()), "+QUEUED\r\n");
+    }
+    let reply = say(&mut client, "EXEC");
+    let expected = format!("*{COMMANDS}\r\n{}", ":0\r\n".repeat(COMMANDS));
+    assert_eq!(reply, expected);
+    assert_eq!(client.say("ZCARD big"), format!(":{ELEMENTS}\r\n"));
+    let changed = format!(":{}\r\n", CHANGED * COMMANDS);
+    assert_eq!(client.say("ZCOUNT big -7 -7"), changed);
+}
