@@ -71,6 +71,21 @@ pub(crate) struct Arguments {
     /// Its key
     #[arg(long, value_name = "FILE")]
     server_tls_key_file: Option<PathBuf>,
+    /// Asks ends of TCP that say nothing whether they are there [default: true]
+    #[arg(long)]
+    tcp_keepalive: Option<bool>,
+    /// Seconds of silence before the first question; 0, here and below: as the system has it [default: 0]
+    #[arg(long)]
+    tcp_keepidle: Option<u32>,
+    /// Seconds between questions [default: 0]
+    #[arg(long)]
+    tcp_keepintvl: Option<u32>,
+    /// Questions without an answer after which an end is gone [default: 0]
+    #[arg(long)]
+    tcp_keepcnt: Option<u32>,
+    /// Milliseconds that what was sent may be on its way without being acknowledged [default: 0]
+    #[arg(long)]
+    tcp_user_timeout: Option<u32>,
     /// session, transaction or statement [default: transaction]
     #[arg(long)]
     pool_mode: Option<PoolMode>,
@@ -200,6 +215,7 @@ impl Arguments {
         put(&mut settings.pool_mode, self.pool_mode);
         let reset = self.server_reset_query.clone();
         put(&mut settings.server_reset_query, reset);
+        self.put_keep_alive(settings);
         self.put_numbers(settings);
         self.put_times(settings)?;
         if self.cgroup.is_some() {
@@ -240,6 +256,15 @@ impl Arguments {
         put_some(&mut tls.cert_file, self.server_tls_cert_file.as_ref());
         put_some(&mut tls.key_file, self.server_tls_key_file.as_ref());
         Ok(())
+    }
+
+    fn put_keep_alive(&self, settings: &mut Settings) {
+        let keep_alive = &mut settings.keep_alive;
+        put(&mut keep_alive.is_on, self.tcp_keepalive);
+        put(&mut keep_alive.idle, self.tcp_keepidle);
+        put(&mut keep_alive.interval, self.tcp_keepintvl);
+        put(&mut keep_alive.count, self.tcp_keepcnt);
+        put(&mut keep_alive.user_timeout, self.tcp_user_timeout);
     }
 
     #[rustfmt::skip]

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 
 pub use crate::hba::{AuthType, Hba};
+pub use crate::io::alive::KeepAlive;
 pub use crate::io::tls::{SslMode, TlsSettings};
 pub use administration::{Administration, UserSettings};
 pub(crate) use connection::pairs;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub client_tls: TlsSettings,
     /// Connections with TLS are served by the process alone: so there is none unless it is asked for.
     pub server_tls: TlsSettings,
+    /// Of clients and of servers.
+    pub keep_alive: KeepAlive,
     pub pool_mode: PoolMode,
     /// Servers of one user on one database.
     pub default_pool_size: usize,
@@ -137,6 +140,7 @@ impl Default for Settings {
             auth_query_cache: Duration::from_secs(30),
             client_tls: TlsSettings::default(),
             server_tls: TlsSettings::default(),
+            keep_alive: KeepAlive::default(),
             pool_mode: PoolMode::default(),
             default_pool_size: 20,
             max_client_conn: 1000,
@@ -171,8 +175,9 @@ impl Settings {
     }
 
     /// # Errors
-    /// A mirror that is not known, or a database that is its own.
+    /// A mirror that is not known, a database that is its own, or a number that the system would not take.
     pub(crate) fn check(&self) -> Result<()> {
+        self.keep_alive.check()?;
         for (name, database) in &self.databases {
             let Some(mirror) = &database.mirror else {
                 continue;

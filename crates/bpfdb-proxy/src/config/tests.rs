@@ -47,6 +47,7 @@ stats_users = stats
 ignore_startup_parameters = extra_float_digits,search_path
 query_wait_timeout = 2.5
 tcp_keepidle = 60
+pkt_buf = 8192
 
 [bpfdb]
 metrics_listen = 127.0.0.1:9127
@@ -60,7 +61,7 @@ fn a_typical_file_is_read() {
     let warnings: Vec<_> = warnings.iter().map(|w| w.replace(&of_folder, "")).collect();
     assert_eq!(
         warnings,
-        ["pgbouncer.ini:29: tcp_keepidle has no effect: the system's default counts"]
+        ["pgbouncer.ini:30: pkt_buf has no effect: buffers are as long as they need to be"]
     );
     assert_eq!(settings.listen, ["127.0.0.1:6543".parse().expect("one")]);
     assert_eq!(settings.unix_socket_dirs, [PathBuf::from("/run/app")]);
@@ -69,6 +70,7 @@ fn a_typical_file_is_read() {
     assert_eq!(settings.server_idle_timeout, Duration::ZERO);
     assert_eq!(settings.query_wait_timeout, Duration::from_millis(2500));
     assert_eq!(settings.ignore_startup_parameters.len(), 2);
+    assert!(settings.keep_alive.is_on && settings.keep_alive.idle == 60);
     let administration = &settings.administration;
     assert_eq!(administration.admin_users, ["postgres", "root"]);
     assert_eq!(administration.unix_socket_mode, 0o770);

@@ -17,6 +17,7 @@ use nix::sys::socket::{
 use nix::unistd::{Uid, User};
 
 use crate::error::{Result, system};
+use crate::io::alive::KeepAlive;
 
 /// Where a database is, or a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub(crate) fn set_mode(address: &Address, mode: u32) -> Result<()> {
 }
 
 /// Begins to connect: the socket becomes writable when that has succeeded or failed.
-pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
+pub(crate) fn connect(address: &Address, keep_alive: &KeepAlive) -> io::Result<OwnedFd> {
     let begun = |fd: OwnedFd, address: &dyn SockaddrLike| match connect_to(fd.as_raw_fd(), address)
     {
         Ok(()) | Err(nix::Error::EINPROGRESS) => Ok(fd),
@@ -114,6 +115,7 @@ pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
     match address {
         Address::Inet(address) => {
             let fd = stream(family(address))?;
+            keep_alive.apply(&fd)?;
             begun(fd, &SockaddrStorage::from(*address))
         }
         Address::Unix(path) => begun(stream(AddressFamily::Unix)?, &unix(path)?),
@@ -245,4 +247,36 @@ pub(crate) fn send(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Result<usiz
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_connects_is_as_set() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = Address::Inet(listener.local_addr().expect("its address"));
+        let set = KeepAlive {
+            idle: 7,
+            interval: 3,
+            count: 2,
+            user_timeout: 4500,
+            ..KeepAlive::default()
+        };
+        let socket = connect(&address, &set).expect("begun");
+        assert!(getsockopt(&socket, sockopt::KeepAlive).expect("read"));
+        assert_eq!(getsockopt(&socket, sockopt::TcpKeepIdle), Ok(7));
+        assert_eq!(getsockopt(&socket, sockopt::TcpKeepInterval), Ok(3));
+        assert_eq!(getsockopt(&socket, sockopt::TcpKeepCount), Ok(2));
+        assert_eq!(getsockopt(&socket, sockopt::TcpUserTimeout), Ok(4500));
+        let off = KeepAlive {
+            is_on: false,
+            ..set
+        };
+        let socket = connect(&address, &off).expect("begun");
+        assert!(!getsockopt(&socket, sockopt::KeepAlive).expect("read"));
+    }
 }

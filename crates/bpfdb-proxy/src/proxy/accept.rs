@@ -62,6 +62,9 @@ impl Proxy {
             if is_inet && address.is_none() {
                 continue;
             }
+            if is_inet && let Err(error) = self.settings.keep_alive.apply(&socket) {
+                tracing::warn!(%error, "it may stay unknown that a client is gone");
+            }
             let secret = i32::from_ne_bytes(random());
             let id = (self.clients).insert(Client::new(socket, address, secret));
             let fd = self.clients[id].socket.as_fd();

@@ -59,7 +59,7 @@ impl Proxy {
             return;
         }
         let server = &mut self.servers[id];
-        let socket = match socket::connect(&server.host.address) {
+        let socket = match socket::connect(&server.host.address, &self.settings.keep_alive) {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::warn!(%error, "cannot cancel");

@@ -50,7 +50,7 @@ impl Proxy {
 
     fn open_server(&mut self, pool: u32, wants_tls: bool) -> std::io::Result<()> {
         let host = self.next_host(pool);
-        let socket = socket::connect(&host.address)?;
+        let socket = socket::connect(&host.address, &self.settings.keep_alive)?;
         let mut server = Server::new(socket, pool, host);
         server.wants_tls = wants_tls;
         let id = self.servers.insert(server);

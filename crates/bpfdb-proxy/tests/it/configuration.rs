@@ -163,7 +163,7 @@ fn a_file_of_pgbouncer_is_served_as_it_says() {
     let program = Program::start(
         "[databases]\n\
          postgres = host=127.0.0.1 port={port} timezone=Asia/Tokyo connect_query='set work_mem = 1234'\n\
-         [pgbouncer]\nauth_type = trust\npool_mode = session\ntcp_keepcnt = 3\n",
+         [pgbouncer]\nauth_type = trust\npool_mode = session\npkt_buf = 8192\n",
     );
     let mut wire = Wire::connect(program.port, postgres::USER, &[]);
     assert_eq!(wire.value("show timezone"), "Asia/Tokyo");
@@ -174,7 +174,7 @@ fn a_file_of_pgbouncer_is_served_as_it_says() {
 
 #[test]
 fn what_has_no_effect_is_said_with_its_place() {
-    let file = "[pgbouncer]\nauth_type = trust\ntcp_keepcnt = 3\n[databases]\n";
+    let file = "[pgbouncer]\nauth_type = trust\npkt_buf = 8192\n[databases]\n";
     let mut said = command();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pgbouncer.ini");
@@ -184,7 +184,7 @@ fn what_has_no_effect_is_said_with_its_place() {
     let output = said.output().expect("it runs");
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(
-        log.contains("pgbouncer.ini:3: tcp_keepcnt has no effect"),
+        log.contains("pgbouncer.ini:3: pkt_buf has no effect"),
         "{log}"
     );
 }

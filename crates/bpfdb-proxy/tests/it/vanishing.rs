@@ -4,11 +4,14 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_proxy::settings::{ANY_DATABASE, KeepAlive};
+use bpfdb_tests::namespace::ip;
+use bpfdb_tests::server::netns;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{message, query, start_packet};
+use crate::wire::{Wire, message, query, start_packet};
 
 /// Waits until so many servers are so.
 fn await_count(what: &str, count: &str) {
@@ -31,7 +34,7 @@ fn a_client_takes_its_transaction_with_it() {
         for how in 0..5 {
             let more = [("application_name", name(way))];
             let more = more.each_ref().map(|(a, b)| (*a, b.as_str()));
-            let mut wire = crate::wire::Wire::connect(proxy.port, postgres::USER, &more);
+            let mut wire = Wire::connect(proxy.port, postgres::USER, &more);
             wire.query("begin");
             wire.query("select txid_current()");
             match how {
@@ -54,6 +57,53 @@ fn a_client_takes_its_transaction_with_it() {
         await_count(&format!("application_name = '{name}' and {is_left}"), "0");
         assert_eq!(proxy.client().value("select 1"), "1");
     }
+}
+
+/// Its machine is gone without a word: nothing comes from there any more, no reset either.
+#[test]
+fn a_client_that_is_out_of_reach_takes_its_transaction_with_it() {
+    const NAME: &str = "out_of_reach";
+    // It has its threads in the network of all tests.
+    let shared = postgres::shared();
+    netns::isolated(move || {
+        let proxy = TestProxy::with(Way::Plain, |settings| {
+            let text = format!("host={} port={}", shared.sockets(), shared.port);
+            let database = text.parse().expect("a database");
+            settings.databases = [(ANY_DATABASE.to_owned(), database)].into();
+            settings.listen = vec!["0.0.0.0:0".parse().expect("an address")];
+            settings.keep_alive = KeepAlive {
+                idle: 1,
+                interval: 1,
+                count: 2,
+                // On a busy machine it may not have done so.
+                user_timeout: 3000,
+                ..KeepAlive::default()
+            };
+        });
+        let mut other = proxy.client();
+        let begun = format!(
+            "select count(*) from pg_stat_activity \
+             where application_name = '{NAME}' and state = 'idle in transaction'"
+        );
+        let address = ([10, 77, 0, 1], proxy.port).into();
+        let wire = netns::connected(move || {
+            let more = [("application_name", NAME)];
+            let mut wire = Wire::connect_at(address, postgres::USER, &more);
+            wire.query("begin");
+            // Its system acknowledges the reply, and nothing is under way any more.
+            thread::sleep(Duration::from_millis(500));
+            wire
+        });
+        assert_eq!(other.value(&begun), "1");
+        ip("link set here down");
+        let since = Instant::now();
+        while other.value(&begun) != "0" {
+            let is_late = since.elapsed() > Duration::from_secs(20);
+            assert!(!is_late, "its transaction is still open");
+            thread::sleep(Duration::from_millis(50));
+        }
+        drop(wire);
+    });
 }
 
 /// Its greeting cannot be sent then.

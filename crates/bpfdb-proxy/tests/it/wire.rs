@@ -1,7 +1,7 @@
 //! A client of sockets and bytes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
@@ -104,7 +104,11 @@ pub(crate) fn start_packet_for(user: &str, database: &str, more: &[(&str, &str)]
 impl Wire {
     /// A connection that has sent nothing.
     pub(crate) fn open(port: u16) -> Self {
-        let socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        Self::open_at(([127, 0, 0, 1], port).into())
+    }
+
+    fn open_at(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).expect("connected");
         socket.set_nodelay(true).expect("no delay");
         socket.set_read_timeout(Some(PATIENCE)).expect("a limit");
         Self {
@@ -115,11 +119,15 @@ impl Wire {
     }
 
     pub(crate) fn connect(port: u16, user: &str, more: &[(&str, &str)]) -> Self {
-        Self::start(port, &start_packet(user, more))
+        Self::connect_at(([127, 0, 0, 1], port).into(), user, more)
+    }
+
+    pub(crate) fn connect_at(address: SocketAddr, user: &str, more: &[(&str, &str)]) -> Self {
+        Self::open_at(address).started(&start_packet(user, more))
     }
 
     pub(crate) fn connect_to(port: u16, user: &str, database: &str) -> Self {
-        Self::start(port, &start_packet_for(user, database, &[]))
+        Self::open(port).started(&start_packet_for(user, database, &[]))
     }
 
     /// The same, with a password by SCRAM.
@@ -142,11 +150,10 @@ impl Wire {
         wire
     }
 
-    fn start(port: u16, packet: &[u8]) -> Self {
-        let mut wire = Self::open(port);
-        wire.send(packet);
-        wire.greeted();
-        wire
+    fn started(mut self, packet: &[u8]) -> Self {
+        self.send(packet);
+        self.greeted();
+        self
     }
 
     fn greeted(&mut self) {
