@@ -125,6 +125,12 @@ pub(crate) struct Arguments {
     /// Seconds that a client may take to log in [default: 60]
     #[arg(long)]
     client_login_timeout: Option<f64>,
+    /// Seconds after which names of hosts are looked up again [default: 15]
+    #[arg(long)]
+    dns_max_ttl: Option<f64>,
+    /// The same while there is one without an address [default: 15]
+    #[arg(long)]
+    dns_nxdomain_ttl: Option<f64>,
     /// Seconds that a server may take to let the proxy in [default: 15]
     #[arg(long)]
     server_connect_timeout: Option<f64>,
@@ -179,6 +185,10 @@ impl Arguments {
         if settings.databases.is_empty() && self.config.is_none() {
             let database = "".parse::<Database>()?;
             settings.databases.insert(ANY_DATABASE.into(), database);
+        }
+        for name in settings.unknown_hosts() {
+            let told = format!("there is no host {name} now; it is looked up again and again");
+            file.warnings.push(told);
         }
         anyhow::ensure!(
             !settings.listen.is_empty() || !settings.unix_socket_dirs.is_empty(),
@@ -291,6 +301,8 @@ impl Arguments {
             (&mut settings.client_idle_timeout, self.client_idle_timeout),
             (&mut settings.client_login_timeout, self.client_login_timeout),
             (&mut settings.server_connect_timeout, self.server_connect_timeout),
+            (&mut settings.dns_max_ttl, self.dns_max_ttl),
+            (&mut settings.dns_nxdomain_ttl, self.dns_nxdomain_ttl),
             (&mut settings.cancel_wait_timeout, self.cancel_wait_timeout),
             (&mut settings.server_idle_timeout, self.server_idle_timeout),
             (&mut settings.server_lifetime, self.server_lifetime),

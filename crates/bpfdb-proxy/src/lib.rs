@@ -30,6 +30,7 @@ mod io;
 mod kernel;
 mod metrics;
 mod mirror;
+mod names;
 mod parameters;
 mod pool;
 mod proxy;

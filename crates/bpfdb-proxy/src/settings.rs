@@ -4,7 +4,7 @@ mod administration;
 mod connection;
 mod hosts;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub use crate::io::alive::KeepAlive;
 pub use crate::io::tls::{SslMode, TlsSettings};
 pub use administration::{Administration, UserSettings};
 pub(crate) use connection::pairs;
-pub(crate) use hosts::{Host, TargetSessionAttrs};
+pub(crate) use hosts::{Addresses, Host, TargetSessionAttrs, look_up, named, renewed};
 
 /// When a server goes back to its pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum PoolMode {
 /// A database as clients name it, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
-    /// At least one.
+    /// At least one; of a name with several addresses one for each.
     pub(crate) hosts: Vec<Host>,
     /// Which of them is used.
     pub(crate) target: TargetSessionAttrs,
@@ -118,6 +118,9 @@ pub struct Settings {
     pub mirror_queue: usize,
     /// Parameters at the start of clients that are passed over.
     pub ignore_startup_parameters: Vec<String>,
+    /// Names of hosts are looked up so often, and so often while one of them is not known.
+    pub dns_max_ttl: Duration,
+    pub dns_nxdomain_ttl: Duration,
     /// The cgroup whose clients and databases are served in the kernel.
     pub cgroup: Option<PathBuf>,
     /// All goes through user space, programs or not: for tests.
@@ -161,6 +164,8 @@ impl Default for Settings {
             max_prepared_statements: 200,
             mirror_queue: 16 << 20,
             ignore_startup_parameters: Vec::new(),
+            dns_max_ttl: Duration::from_secs(15),
+            dns_nxdomain_ttl: Duration::from_secs(15),
             cgroup: None,
             always_slow: false,
             administration: Administration::default(),
@@ -172,6 +177,13 @@ impl Settings {
     /// Servers of one user on a database.
     pub(crate) fn size(&self, database: &Database) -> usize {
         database.pool_size.unwrap_or(self.default_pool_size).max(1)
+    }
+
+    /// Names of hosts that have no address now.
+    pub fn unknown_hosts(&self) -> BTreeSet<&str> {
+        let hosts = self.databases.values().flat_map(|database| &database.hosts);
+        let unknown = hosts.filter(|host| host.address.is_none());
+        unknown.map(|host| host.name.as_str()).collect()
     }
 
     /// # Errors
@@ -368,7 +380,7 @@ mod tests {
     #[test]
     fn a_database_is_read() {
         let database: Database = "host=/run port=5433 dbname=b".parse().expect("a database");
-        assert_eq!(database.hosts[0].address.to_string(), "/run/.s.PGSQL.5433");
+        assert_eq!(database.hosts[0].to_string(), "/run/.s.PGSQL.5433");
         assert_eq!(database.name.as_deref(), Some("b"));
         assert!("hots=a".parse::<Database>().is_err());
     }

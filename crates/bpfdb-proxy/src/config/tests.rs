@@ -83,7 +83,7 @@ fn a_typical_file_is_read() {
     assert_eq!(reports.connect_query.as_deref(), Some("select 1"));
     assert_eq!(reports.parameters, [("timezone".into(), "UTC".into())]);
     let local = &settings.databases["local"].hosts[0].address;
-    assert_eq!(*local, Address::Unix("/run/app/.s.PGSQL.5432".into()));
+    assert_eq!(*local, Some(Address::Unix("/run/app/.s.PGSQL.5432".into())));
 }
 
 #[test]

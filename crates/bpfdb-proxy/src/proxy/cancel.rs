@@ -59,7 +59,9 @@ impl Proxy {
             return;
         }
         let server = &mut self.servers[id];
-        let socket = match socket::connect(&server.host.address, &self.settings.keep_alive) {
+        let keep_alive = &self.settings.keep_alive;
+        let place = server.host.place();
+        let socket = match place.and_then(|place| socket::connect(place, keep_alive)) {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::warn!(%error, "cannot cancel");

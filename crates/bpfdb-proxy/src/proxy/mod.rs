@@ -16,6 +16,7 @@
 //! | `settled` | a request or a transaction is over |
 //! | `pools` | which client gets which server |
 //! | `servers` | servers are opened, log in, and are closed |
+//! | `addresses` | hosts that have others |
 //! | `leave` | clients end |
 //! | `ending` | the proxy ends |
 //! | `cancel` | requests to cancel |
@@ -34,6 +35,7 @@
 
 mod accept;
 mod activity;
+mod addresses;
 mod admit;
 mod cancel;
 mod console;
@@ -83,6 +85,7 @@ use crate::io::tls;
 use crate::kernel::programs::Kernel;
 use crate::metrics::Loop;
 use crate::mirror::Mirror;
+use crate::names::Names;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
 use crate::settings::{Host, Settings};
@@ -130,6 +133,7 @@ pub struct Proxy {
     pools: Vec<Pool>,
     /// By the database: the host that has let the proxy in last.
     hosts: FxHashMap<String, Host>,
+    names: Names,
     by_key: FxHashMap<Key, u32>,
     texts: Texts,
     /// What the database has said of passwords.
@@ -218,6 +222,9 @@ impl Proxy {
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let (pages, asked) = channel();
         let asker = figures::asker(&settings, &stopper, asked)?;
+        let waker = stopper
+            .try_clone()
+            .map_err(system("duplicate a descriptor"))?;
         let metrics = figures::serve(&settings, asker.as_ref(), predecessor.is_some())?;
         if let Some(before) = &mut predecessor {
             before.prepare()?;
@@ -238,6 +245,7 @@ impl Proxy {
             cancels: Slab::new(),
             pools: Vec::new(),
             hosts: FxHashMap::default(),
+            names: Names::new(waker, stopper::NAMES),
             by_key: FxHashMap::default(),
             texts: Texts::new(kernel.as_ref().map(|kernel| Rc::clone(&kernel.shared))),
             secrets: Secrets::default(),
@@ -261,6 +269,7 @@ impl Proxy {
             ending: ending::Ending::No,
             read_since: None,
         };
+        proxy.ask_for_names();
         proxy.begin_succession(predecessor)?;
         proxy.take_over()?;
         proxy.serve_metrics();

@@ -6,7 +6,6 @@ use bytes::BufMut;
 
 use super::{Proxy, Work};
 use crate::io::slab::Id;
-use crate::io::socket::Address;
 use crate::io::tls::{self, SslMode};
 use crate::server::Stage;
 use crate::wire::reply::state;
@@ -80,7 +79,7 @@ impl Proxy {
     /// A server that is connected is asked for TLS. `false`: it is not.
     pub(super) fn ask_for_tls(&mut self, id: Id) -> bool {
         let server = &mut self.servers[id];
-        let is_inet = matches!(server.host.address, Address::Inet(_));
+        let is_inet = server.host.is_inet();
         let is_tried = self.settings.server_tls.mode != SslMode::Allow || server.wants_tls;
         if self.server_tls.is_none() || !is_inet || !is_tried {
             return false;

@@ -15,7 +15,7 @@ use crate::io::socket;
 use crate::io::tls::SslMode;
 use crate::pool::Failure;
 use crate::server::{Lookup, Server, Stage};
-use crate::settings::{Database, Host, TargetSessionAttrs};
+use crate::settings::{Database, Host, TargetSessionAttrs, named};
 use crate::wire::reply::{self, state};
 
 /// Hosts of which none has let the proxy in are left alone for so long.
@@ -36,7 +36,7 @@ impl Proxy {
         while self.may_open(pool) {
             if let Err(error) = self.open_server(pool, false) {
                 let host = self.next_host(pool);
-                let told = format!("server connection to {} failed: {error}", host.address);
+                let told = format!("server connection to {host} failed: {error}");
                 return self.failed_at(pool, &host, Failure::Told(told));
             }
         }
@@ -50,7 +50,7 @@ impl Proxy {
 
     fn open_server(&mut self, pool: u32, wants_tls: bool) -> std::io::Result<()> {
         let host = self.next_host(pool);
-        let socket = socket::connect(&host.address, &self.settings.keep_alive)?;
+        let socket = socket::connect(host.place()?, &self.settings.keep_alive)?;
         let mut server = Server::new(socket, pool, host);
         server.wants_tls = wants_tls;
         let id = self.servers.insert(server);
@@ -70,8 +70,7 @@ impl Proxy {
     pub(super) fn connected(&mut self, id: Id) {
         let server = &mut self.servers[id];
         if let Err(error) = socket::take_error(server.socket.as_fd()) {
-            let address = &server.host.address;
-            let told = format!("server connection to {address} failed: {error}");
+            let told = format!("server connection to {} failed: {error}", server.host);
             self.not_in(id, Failure::Told(told));
             return;
         }
@@ -123,7 +122,7 @@ impl Proxy {
             }
             Step::In if !fits(login, self.pools[server.pool as usize].database.target) => {
                 let target = self.pools[server.pool as usize].database.target;
-                let told = format!("{} is not {target}", server.host.address);
+                let told = format!("{} is not {target}", server.host);
                 server.output.clear();
                 frontend::terminate(&mut server.output);
                 let _ = server.socket.send(&mut server.output);
@@ -178,7 +177,7 @@ impl Proxy {
                 continue;
             };
             if !server.is_ready() && server.host != *host && pools.contains(&server.pool) {
-                let told = format!("{} is used instead", host.address);
+                let told = format!("{host} is used instead");
                 self.not_in(id, Failure::Told(told));
             }
         }
@@ -208,7 +207,7 @@ impl Proxy {
         self.not_in(id, Failure::Told(told));
     }
 
-    fn not_in(&mut self, id: Id, failure: Failure) {
+    pub(super) fn not_in(&mut self, id: Id, failure: Failure) {
         let Some(server) = self.servers.remove(id) else {
             return;
         };
@@ -224,19 +223,29 @@ impl Proxy {
     /// to become it.
     fn failed_at(&mut self, number: u32, host: &Host, failure: Failure) {
         let pool = &mut self.pools[number as usize];
+        // An address that its name had before.
+        if !pool.database.hosts.contains(host) {
+            return self.open_servers(number);
+        }
         if pool.database.hosts.len() == 1 {
             return self.no_server(number, &failure);
         }
         if !pool.failed.contains(host) {
-            let (database, address) = (pool.key.database.as_str(), &host.address);
-            tracing::warn!(database, %address, %failure, "the next host is tried");
+            let database = pool.key.database.as_str();
+            tracing::warn!(database, %host, %failure, "the next host is tried");
             pool.failed.push(host.clone());
         }
         if failure.is_refusal() {
-            pool.refusal = Some(failure);
+            pool.refusal = Some(failure.clone());
         }
         if !pool.has_tried_all() {
             return self.open_servers(number);
+        }
+        // No other host is awaited.
+        if named(&pool.database.hosts).count() == 1 {
+            pool.failed.clear();
+            let told = pool.refusal.take().unwrap_or(failure);
+            return self.no_server(number, &told);
         }
         pool.rests_until = Some(Instant::now() + HOSTS_REST);
         // Those that log in at the same time may be let in.

@@ -1,7 +1,9 @@
 //! Where a database is: at one host, or at one of several.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::ToSocketAddrs;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,11 +12,17 @@ use crate::io::socket::Address;
 
 const PORT: &str = "5432";
 
+/// What names mean.
+pub(crate) type Addresses = BTreeMap<String, Vec<IpAddr>>;
+
+/// An address of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
     /// As it was named: a certificate has this name.
     pub(crate) name: String,
-    pub(crate) address: Address,
+    pub(crate) port: u16,
+    /// `None`: its name has none now.
+    pub(crate) address: Option<Address>,
 }
 
 /// Which of the hosts is meant; names and meanings are libpq's.
@@ -74,7 +82,8 @@ impl fmt::Display for TargetSessionAttrs {
     }
 }
 
-/// Of names with commas between them, and of one port for all or of as many ports. Names are looked up now.
+/// Of names with commas between them, and of one port for all or of as many ports. Names are looked up now; each of
+/// their addresses is a host.
 pub(super) fn hosts(names: &str, ports: Option<&str>) -> Result<Vec<Host>> {
     let wrong = |what: &str| Error::Settings(format!("database: {what}"));
     let ports: Vec<u16> = (ports.unwrap_or(PORT).split(','))
@@ -85,26 +94,115 @@ pub(super) fn hosts(names: &str, ports: Option<&str>) -> Result<Vec<Host>> {
     if ports.len() != 1 && ports.len() != names.len() {
         return Err(wrong("there are not as many ports as hosts"));
     }
-    let host = |(name, port): (&&str, &u16)| {
-        Ok(Host {
-            name: (*name).to_owned(),
-            address: address(name, *port)?,
-        })
-    };
-    names.iter().zip(ports.iter().cycle()).map(host).collect()
+    let hosts = |(name, port): (&&str, &u16)| of_name(name, *port);
+    Ok(names
+        .iter()
+        .zip(ports.iter().cycle())
+        .flat_map(hosts)
+        .collect())
 }
 
-/// A folder of Unix sockets, or a host.
-fn address(host: &str, port: u16) -> Result<Address> {
-    if host.starts_with('/') {
-        let file = format!(".s.PGSQL.{port}");
-        return Ok(Address::Unix(PathBuf::from(host).join(file)));
+/// At least one.
+fn of_name(name: &str, port: u16) -> Vec<Host> {
+    let host = |address| Host {
+        name: name.to_owned(),
+        port,
+        address,
+    };
+    if name.starts_with('/') {
+        let file = PathBuf::from(name).join(format!(".s.PGSQL.{port}"));
+        return vec![host(Some(Address::Unix(file)))];
     }
-    let found = (host, port).to_socket_addrs().ok();
-    let first = found.and_then(|mut found| found.next());
-    first
-        .map(Address::Inet)
-        .ok_or_else(|| Error::Settings(format!("there is no host {host}")))
+    let found = look_up(name).into_iter();
+    let mut all: Vec<_> = found
+        .map(|ip| host(Some(Address::Inet((ip, port).into()))))
+        .collect();
+    if all.is_empty() {
+        all.push(host(None));
+    }
+    all
+}
+
+/// The addresses that a name has now, as the system orders them; none: it is not known, or nobody who knows it answers.
+pub(crate) fn look_up(name: &str) -> Vec<IpAddr> {
+    let found = (name, 0).to_socket_addrs().into_iter().flatten();
+    let mut all = Vec::new();
+    for ip in found.map(|address| address.ip()) {
+        if !all.contains(&ip) {
+            all.push(ip);
+        }
+    }
+    all
+}
+
+impl Host {
+    /// Where it is.
+    ///
+    /// # Errors
+    /// Its name has no address now.
+    pub(crate) fn place(&self) -> io::Result<&Address> {
+        let unknown = || io::Error::other("its name cannot be looked up");
+        self.address.as_ref().ok_or_else(unknown)
+    }
+
+    pub(crate) fn is_inet(&self) -> bool {
+        !matches!(self.address, Some(Address::Unix(_)))
+    }
+
+    /// Is it another address of the same name?
+    fn is_alike(&self, other: &Self) -> bool {
+        self.name == other.name && self.port == other.port
+    }
+
+    /// May its address change?
+    pub(crate) fn has_name(&self) -> bool {
+        self.is_inet() && self.name.parse::<IpAddr>().is_err()
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            Some(address) => address.fmt(f),
+            None => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// Hosts as they are named: of each name and port one.
+pub(crate) fn named(hosts: &[Host]) -> impl Iterator<Item = &[Host]> {
+    hosts.chunk_by(Host::is_alike)
+}
+
+/// The hosts with what their names mean now. Those that stay come first, and a name that cannot be looked up keeps what it
+/// meant: so the order of an answer changes nothing.
+pub(crate) fn renewed(hosts: &[Host], found: &Addresses) -> Vec<Host> {
+    let mut all = Vec::new();
+    for alike in named(hosts) {
+        let Host { name, port, .. } = &alike[0];
+        let Some(now) = found.get(name).filter(|now| !now.is_empty()) else {
+            all.extend_from_slice(alike);
+            continue;
+        };
+        let now = || now.iter().map(|&ip| Address::Inet((ip, *port).into()));
+        let stays = |host: &&Host| now().any(|address| Some(address) == host.address);
+        all.extend(alike.iter().filter(stays).cloned());
+        let is_there = |address: &Address| {
+            alike
+                .iter()
+                .any(|host| host.address.as_ref() == Some(address))
+        };
+        all.extend(
+            now()
+                .filter(|address| !is_there(address))
+                .map(|address| Host {
+                    name: name.clone(),
+                    port: *port,
+                    address: Some(address),
+                }),
+        );
+    }
+    all
 }
 
 #[cfg(test)]
@@ -115,7 +213,7 @@ mod tests {
     fn hosts_have_a_port_each_or_one_for_all() {
         let read = |names, ports| {
             let hosts = hosts(names, ports).expect("hosts");
-            let shown = |host: Host| format!("{} {}", host.name, host.address);
+            let shown = |host: Host| format!("{} {host}", host.name);
             hosts.into_iter().map(shown).collect::<Vec<_>>()
         };
         assert_eq!(
@@ -128,6 +226,58 @@ mod tests {
         );
         assert!(hosts("127.0.0.1", Some("1,2")).is_err());
         assert!(hosts("127.0.0.1", Some("a")).is_err());
+    }
+
+    #[test]
+    fn a_name_means_what_it_means_now() {
+        let host = |name: &str, port, address| Host {
+            name: name.to_owned(),
+            port,
+            address,
+        };
+        let inet = |name, last, port| {
+            let address = Address::Inet(([192, 0, 2, last], port).into());
+            host(name, port, Some(address))
+        };
+        let before = [
+            inet("moves", 1, 5432),
+            inet("moves", 2, 5432),
+            inet("moves", 1, 5433),
+            host("appears", 1, None),
+            host("/run", 1, Some(Address::Unix("/run/.s.PGSQL.1".into()))),
+        ];
+        assert_eq!(named(&before).count(), 4);
+        let found = |names: &[(&str, &[u8])]| {
+            let ip = |last: &u8| IpAddr::from([192, 0, 2, *last]);
+            let one = |(name, last): &(&str, &[u8])| {
+                ((*name).to_owned(), last.iter().map(ip).collect::<Vec<_>>())
+            };
+            names.iter().map(one).collect::<Addresses>()
+        };
+        let shown = |hosts: &[Host]| {
+            let shown = |host: &Host| host.to_string();
+            hosts.iter().map(shown).collect::<Vec<_>>().join(" ")
+        };
+        // The same in another order, and no answer.
+        let now = renewed(&before, &found(&[("moves", &[2, 1]), ("appears", &[])]));
+        assert_eq!(
+            shown(&now),
+            "192.0.2.1:5432 192.0.2.2:5432 192.0.2.1:5433 192.0.2.2:5433 appears:1 /run/.s.PGSQL.1"
+        );
+        let now = renewed(&now, &found(&[("moves", &[3, 2]), ("appears", &[7])]));
+        assert_eq!(
+            shown(&now),
+            "192.0.2.2:5432 192.0.2.3:5432 192.0.2.2:5433 192.0.2.3:5433 192.0.2.7:1 /run/.s.PGSQL.1"
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_known_yet_is_a_host() {
+        let hosts = hosts("nobody..invalid", Some("7")).expect("a host");
+        assert_eq!((hosts.len(), &hosts[0].address), (1, &None));
+        assert!(hosts[0].has_name() && hosts[0].place().is_err());
+        let literal = super::hosts("::1,/run", None).expect("hosts");
+        assert!(literal.iter().all(|host| !host.has_name()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod isolation;
 mod limits;
 mod metrics;
 mod mirroring;
+mod names;
 mod passwords;
 mod pgbench;
 mod pipelines;

@@ -47,7 +47,7 @@ pub(crate) fn shared() -> &'static Postgres {
         bpfdb_tests::server::cgroup::own();
         // SAFETY: a function without preconditions.
         unsafe { libc::atexit(end) };
-        start()
+        start(&[])
     })
 }
 
@@ -115,11 +115,16 @@ pub(crate) fn folder() -> TempDir {
 
 /// One that no other test has. It ends when it is dropped.
 pub(crate) fn of_its_own() -> Postgres {
-    bpfdb_tests::server::cgroup::own();
-    start()
+    of_its_own_with(&[])
 }
 
-fn start() -> Postgres {
+/// The same with more arguments.
+pub(crate) fn of_its_own_with(arguments: &[&str]) -> Postgres {
+    bpfdb_tests::server::cgroup::own();
+    start(arguments)
+}
+
+fn start(arguments: &[&str]) -> Postgres {
     let folder = folder();
     let user = user();
     let data = folder.path().join("data");
@@ -161,7 +166,7 @@ fn start() -> Postgres {
          host replication all 127.0.0.1/32 trust\n"
     );
     fs::write(data.join("pg_hba.conf"), rules).expect("rules");
-    let postgres = serve(folder, authority, port, &[]);
+    let postgres = serve(folder, authority, port, arguments);
     postgres.direct(&format!(
         "create role {SECRETIVE} login superuser password '{PASSWORD}'; create role {LOOKED_UP} login \
          password '{PASSWORD}'; create role {TLS_ONLY} login; create role root login"

@@ -5,9 +5,8 @@ use std::rc::Rc;
 use super::super::Proxy;
 use crate::auth::secrets::Secrets;
 use crate::config;
-use crate::io::socket::Address;
 use crate::io::tls;
-use crate::settings::{ANY_DATABASE, Host, Settings};
+use crate::settings::{ANY_DATABASE, Settings};
 
 impl Proxy {
     /// Reads again where the settings came from, and has them take force.
@@ -61,6 +60,7 @@ impl Proxy {
         self.secrets = Secrets::default();
         let is_same_tls = settings.server_tls == self.settings.server_tls;
         self.settings = Rc::new(settings);
+        self.ask_for_names();
         let ports = ports(&self.settings);
         if let Some(kernel) = &self.kernel
             && let Err(error) = kernel.know_ports(&ports)
@@ -111,13 +111,12 @@ impl Proxy {
 
 /// Those of databases that are reached by TCP.
 pub(in super::super) fn ports(settings: &Settings) -> Vec<u16> {
-    let port = |host: &Host| match host.address {
-        Address::Inet(address) => Some(address.port()),
-        Address::Unix(_) => None,
-    };
     let hosts = settings
         .databases
         .values()
         .flat_map(|database| &database.hosts);
-    hosts.filter_map(port).collect()
+    hosts
+        .filter(|host| host.is_inet())
+        .map(|host| host.port)
+        .collect()
 }

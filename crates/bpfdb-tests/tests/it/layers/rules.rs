@@ -160,7 +160,7 @@ pub(super) const CRATES: &[Crate] = &[
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
-        "error", "hba", "io", "wire", "settings", "config", "traffic", "parameters", "kernel", "statements", "auth", "pool", "mirror", "takeover", "client",
+        "error", "hba", "io", "wire", "settings", "names", "config", "traffic", "parameters", "kernel", "statements", "auth", "pool", "mirror", "takeover", "client",
         "server", "metrics", "proxy",
         "flags",
     ]),

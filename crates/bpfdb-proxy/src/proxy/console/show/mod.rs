@@ -122,7 +122,7 @@ impl Proxy {
             What::Clients => self.show_clients(),
             What::Config => self.show_config(),
             What::Databases => self.show_databases(),
-            What::DnsHosts => various::dns_hosts(),
+            What::DnsHosts => self.dns_hosts(),
             What::DnsZones => various::dns_zones(),
             What::Fds => self.show_fds(),
             What::Lists => self.show_lists(),

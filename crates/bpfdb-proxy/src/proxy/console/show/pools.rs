@@ -7,8 +7,7 @@ use super::super::super::Proxy;
 use super::super::state::{ClientState, ServerState};
 use super::{Table, int4, some, text};
 use crate::config::CONSOLE;
-use crate::io::socket::Address;
-use crate::settings::{ANY_DATABASE, PoolMode};
+use crate::settings::{ANY_DATABASE, PoolMode, named};
 
 /// What is counted of pools.
 #[derive(Clone, Copy, Debug, Default)]
@@ -179,23 +178,15 @@ impl Proxy {
     fn database_row(&self, name: &str) -> Option<Vec<Option<String>>> {
         let databases = &self.settings.databases;
         let database = databases.get(name).or(databases.get(ANY_DATABASE))?;
-        let port = match &database.hosts[0].address {
-            Address::Inet(address) => address.port(),
-            Address::Unix(path) => {
-                let port = path
-                    .extension()
-                    .and_then(|port| port.to_str()?.parse().ok());
-                port.unwrap_or_default()
-            }
-        };
-        let hosts = database.hosts.iter().map(|host| host.name.as_str());
-        let hosts: Vec<&str> = hosts.collect();
+        let hosts: Vec<&str> = named(&database.hosts)
+            .map(|hosts| hosts[0].name.as_str())
+            .collect();
         let pools = self.pools.iter().filter(|pool| pool.key.database == name);
         let servers: usize = pools.map(|pool| pool.servers).sum();
         Some(vec![
             some(name),
             some(hosts.join(",")),
-            some(port),
+            some(database.hosts[0].port),
             some(database.name.as_deref().unwrap_or(name)),
             database.user.clone(),
             some(self.settings.size(database)),
@@ -242,7 +233,7 @@ impl Proxy {
             ("login_clients", logging_in),
             ("free_servers", self.servers.len() - used),
             ("used_servers", used),
-            ("dns_names", 0),
+            ("dns_names", self.dns_names().len()),
             ("dns_zones", 0),
             ("dns_queries", 0),
             ("dns_pending", 0),

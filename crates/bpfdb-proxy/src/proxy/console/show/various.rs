@@ -1,4 +1,6 @@
-//! CONFIG, MEM, MIRRORS, VERSION, and names of hosts, which the proxy looks up when it reads its settings.
+//! CONFIG, MEM, MIRRORS, VERSION, and names of hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::super::Proxy;
 use super::super::super::mirroring::MirrorNow;
@@ -6,6 +8,7 @@ use super::super::VERSION;
 use super::{Table, int4, int8, some, text};
 use crate::client::Client;
 use crate::config;
+use crate::io::socket::Address;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::wire::rows::Row;
@@ -16,13 +19,6 @@ pub(super) fn version() -> Table {
     Table {
         columns: vec![text("version")],
         rows: vec![vec![some(version)]],
-    }
-}
-
-pub(super) fn dns_hosts() -> Table {
-    Table {
-        columns: vec![text("hostname"), int8("ttl"), text("addrs")],
-        rows: Vec::new(),
     }
 }
 
@@ -40,6 +36,32 @@ fn memory(name: &str, size: usize, used: usize, free: usize) -> Row {
 }
 
 impl Proxy {
+    /// Addresses of hosts by name.
+    pub(super) fn dns_names(&self) -> BTreeMap<&str, BTreeSet<String>> {
+        let databases = self.settings.databases.values();
+        let hosts = databases.flat_map(|database| &database.hosts);
+        let mut names = BTreeMap::<_, BTreeSet<_>>::new();
+        for host in hosts.filter(|host| host.has_name()) {
+            let addresses = names.entry(host.name.as_str()).or_default();
+            if let Some(Address::Inet(address)) = host.address {
+                addresses.insert(address.ip().to_string());
+            }
+        }
+        names
+    }
+
+    pub(super) fn dns_hosts(&self) -> Table {
+        let ttl = self.settings.dns_max_ttl.as_secs();
+        let row = |(name, addresses): (&str, BTreeSet<String>)| {
+            let addresses: Vec<String> = addresses.into_iter().collect();
+            vec![some(name), some(ttl), some(addresses.join(","))]
+        };
+        Table {
+            columns: vec![text("hostname"), int8("ttl"), text("addrs")],
+            rows: self.dns_names().into_iter().map(row).collect(),
+        }
+    }
+
     pub(super) fn show_config(&self) -> Table {
         let names = ["key", "value", "default", "changeable"];
         let row = |(name, value, default, changeable): config::Shown| {
