@@ -129,7 +129,7 @@ const SUMMARY: [Line; 21] = [
 ];
 
 /// Tables with targets: the page of each, and what is aimed at.
-const TARGETS: [(&str, &str, &str); 28] = [
+const TARGETS: [(&str, &str, &str); 31] = [
     (
         "kernel",
         "kernel.md",
@@ -259,6 +259,21 @@ const TARGETS: [(&str, &str, &str); 28] = [
         "proxy-own",
         "proxy.md",
         "the same: a tenth of the processor time of PgBouncer's process",
+    ),
+    (
+        "proxy-remote",
+        "proxy.md#clients-and-database-elsewhere",
+        "the same with clients and database elsewhere, by the process: 1.1 times PgBouncer",
+    ),
+    (
+        "proxy-remote-own",
+        "proxy.md#clients-and-database-elsewhere",
+        "the same: 0.75 of the processor time of PgBouncer's process",
+    ),
+    (
+        "proxy-mirror",
+        "proxy.md#with-a-mirror",
+        "SELECTs with a mirror, in the kernel: 0.9 times those without",
     ),
 ];
 

@@ -110,6 +110,19 @@ impl Postgres {
         Ok(text(&output))
     }
 
+    /// The same at another address, such as that of a proxy's console.
+    pub(crate) fn ask_at(
+        &self,
+        (host, port): (&str, u16),
+        database: &str,
+        statement: &str,
+    ) -> Result<String> {
+        let mut command = self.psql();
+        // The last host and port count.
+        command.args(["-h", host, "-p", &port.to_string(), "-d", database]);
+        Ok(text(&succeed(command.args(["--command", statement]))?))
+    }
+
     /// Executes the statements of a text, in which psql puts variables.
     pub(crate) fn execute(&self, statements: &str, variables: &[(&str, i64)]) -> Result<()> {
         let file = self.folder.path().join("statements.sql");

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::programs::{succeed, text};
 use super::{Postgres, log};
 use crate::machine;
-use crate::tcp::Answer;
+use crate::tcp::{Answer, NetworkNamespace};
 
 /// What a client executes, and how often beside the others.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,8 @@ pub(crate) enum Work<'a> {
 /// How it is run at any address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PgbenchAt<'a> {
+    /// Where it runs.
+    pub(crate) from: &'a NetworkNamespace,
     pub(crate) host: &'a str,
     pub(crate) port: u16,
     pub(crate) work: Work<'a>,
@@ -62,6 +64,7 @@ pub(crate) struct Run {
 impl Postgres {
     pub(crate) fn run_at(&self, at: PgbenchAt<'_>) -> Result<Answer> {
         let mut command = self.client("pgbench");
+        at.from.of_command(&mut command);
         // The last host and port count.
         command
             .args(["-h", at.host, "-p", &at.port.to_string()])

@@ -13,9 +13,9 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
 use super::cgroup::Cgroup;
-use super::{Load, MANY, SERVERS};
+use super::{Load, MANY, Networks, SERVERS};
 use crate::postgres::{self, Postgres};
-use crate::tcp::{ends_with_us, own_folder};
+use crate::tcp::{NetworkNamespace, ends_with_us, own_folder};
 
 const PROXY: &str = "bpfdb-proxy";
 /// Of Debian.
@@ -28,12 +28,32 @@ enum Way {
     Tcp,
     UnixSocket,
     PgBouncer,
-    /// The proxy's process alone, or with its programs in this cgroup.
-    Proxy(Option<PathBuf>),
+    Proxy(Proxy),
 }
+
+#[derive(Clone, Debug, Default)]
+struct Proxy {
+    /// That of its programs; without one it is the process alone.
+    cgroup: Option<PathBuf>,
+    has_mirror: bool,
+}
+
+/// Where clients and database are, as the proxy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    Here,
+    /// Behind a cable. A client without a proxy is elsewhere than the database, too.
+    Elsewhere,
+}
+
+/// The database of a mirror.
+pub(super) const MIRROR: &str = "mirrored";
+/// That of the proxy's console.
+const CONSOLE: &str = "pgbouncer";
 
 pub(super) struct Subject {
     pub(super) name: String,
+    pub(super) ends: Ends,
     way: Way,
 }
 
@@ -46,23 +66,61 @@ pub(super) fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// The proxy with its programs is the last.
-pub(super) fn all(cgroup: &Cgroup) -> Vec<Subject> {
-    let subject = |name: &str, way| Subject {
+fn subject(name: &str, ends: Ends, way: Way) -> Subject {
+    Subject {
         name: name.to_owned(),
+        ends,
         way,
-    };
-    let mut all = vec![
-        subject("direct TCP", Way::Tcp),
-        subject("direct Unix socket", Way::UnixSocket),
-    ];
-    if let Some(version) = pgbouncer() {
-        all.push(subject(&version, Way::PgBouncer));
     }
-    all.push(subject("its process alone", Way::Proxy(None)));
-    let cgroup = cgroup.path().to_owned();
-    all.push(subject("in the kernel", Way::Proxy(Some(cgroup))));
+}
+
+/// All on this machine; the proxy with its programs is the last.
+pub(super) fn local(cgroup: &Cgroup) -> Vec<Subject> {
+    let here = |name: &str, way| subject(name, Ends::Here, way);
+    let mut all = vec![
+        here("direct TCP", Way::Tcp),
+        here("direct Unix socket", Way::UnixSocket),
+    ];
+    all.extend(pgbouncer().map(|version| here(&version, Way::PgBouncer)));
+    all.push(here("its process alone", Way::Proxy(Proxy::default())));
+    all.push(here("in the kernel", Way::Proxy(Proxy::within(cgroup))));
     all
+}
+
+/// The proxy is the last.
+pub(super) fn remote() -> Vec<Subject> {
+    let elsewhere = |name: &str, way| subject(name, Ends::Elsewhere, way);
+    let mut all = vec![elsewhere("direct TCP", Way::Tcp)];
+    all.extend(pgbouncer().map(|version| elsewhere(&version, Way::PgBouncer)));
+    all.push(elsewhere("bpfdb-proxy", Way::Proxy(Proxy::default())));
+    all
+}
+
+/// Each way without a mirror, and behind it with one.
+pub(super) fn mirrored(cgroup: &Cgroup) -> Vec<Subject> {
+    let ways = [
+        ("in the kernel", Proxy::within(cgroup)),
+        ("its process alone", Proxy::default()),
+    ];
+    let both = |(name, proxy): (&str, Proxy)| {
+        [false, true].map(|has_mirror| {
+            let proxy = Proxy {
+                has_mirror,
+                ..proxy.clone()
+            };
+            subject(name, Ends::Here, Way::Proxy(proxy))
+        })
+    };
+    ways.into_iter().flat_map(both).collect()
+}
+
+impl Proxy {
+    fn within(cgroup: &Cgroup) -> Self {
+        Self {
+            cgroup: Some(cgroup.path().to_owned()),
+            has_mirror: false,
+        }
+    }
 }
 
 /// Its version, if it is installed.
@@ -87,7 +145,30 @@ impl Subject {
         }
     }
 
-    pub(super) fn start(&self, postgres: &Postgres) -> Result<Running> {
+    /// Where its clients are.
+    pub(super) fn clients<'a>(&self, networks: &'a Networks) -> &'a NetworkNamespace {
+        match (self.ends, &self.way) {
+            (Ends::Elsewhere, Way::Tcp) => &networks.elsewhere,
+            _ => &networks.own,
+        }
+    }
+
+    /// Transactions that its mirror has lost, %, if it has one.
+    pub(super) fn lost(&self, postgres: &Postgres, running: &Running) -> Result<Option<f64>> {
+        let Way::Proxy(Proxy {
+            has_mirror: true, ..
+        }) = self.way
+        else {
+            return Ok(None);
+        };
+        let shown = postgres.ask_at(running.address(), CONSOLE, "SHOW MIRRORS")?;
+        let lost = lost_percent(&shown);
+        lost.map(Some)
+            .with_context(|| format!("SHOW MIRRORS: {shown}"))
+    }
+
+    /// In the namespace of this thread.
+    pub(super) fn start(&self, networks: &Networks, postgres: &Postgres) -> Result<Running> {
         let folder = tempfile::tempdir().context("create a folder")?;
         let direct = |host: String| Running {
             host,
@@ -95,17 +176,27 @@ impl Subject {
             child: None,
             _folder: None,
         };
-        let port = match self.way {
-            Way::Tcp => return Ok(direct("127.0.0.1".into())),
+        let loopback = || "127.0.0.1".to_owned();
+        let (listen, database) = match self.ends {
+            Ends::Here => (loopback(), loopback()),
+            Ends::Elsewhere => (
+                networks.elsewhere.address.to_string(),
+                networks.own.address.to_string(),
+            ),
+        };
+        let at = At {
+            listen,
+            port: free_port()?,
+            database,
+        };
+        let mut command = match &self.way {
+            Way::Tcp => return Ok(direct(at.database)),
             Way::UnixSocket => {
                 let host = postgres.socket_folder().display().to_string();
                 return Ok(direct(host));
             }
-            _ => free_port()?,
-        };
-        let mut command = match &self.way {
-            Way::Proxy(cgroup) => proxy(cgroup.as_deref(), port, postgres)?,
-            _ => pgbouncer_command(folder.path(), port, postgres)?,
+            Way::Proxy(proxy) => proxy.command(&at, postgres)?,
+            Way::PgBouncer => pgbouncer_command(folder.path(), &at, postgres)?,
         };
         let log = File::create(folder.path().join("log"))?;
         command
@@ -115,8 +206,8 @@ impl Subject {
         let child = ends_with_us(&mut command, Signal::SIGTERM).spawn();
         let child = child.with_context(|| format!("start {}", self.name))?;
         let mut running = Running {
-            host: "127.0.0.1".into(),
-            port,
+            host: at.listen,
+            port: at.port,
             child: Some(child),
             _folder: Some(folder),
         };
@@ -125,25 +216,64 @@ impl Subject {
     }
 }
 
-fn proxy(cgroup: Option<&Path>, port: u16, postgres: &Postgres) -> Result<Command> {
-    let mut command = Command::new(own_folder()?.join(PROXY));
-    let database = format!("*=host=127.0.0.1 port={}", postgres.port());
-    command.args(["--listen", &format!("127.0.0.1:{port}")]);
-    command.args(["--database", &database]);
-    command.args(["--default-pool-size", &SERVERS.to_string()]);
-    command.args(["--max-client-conn", &(MANY + 100).to_string()]);
-    if let Some(cgroup) = cgroup {
-        command.arg("--cgroup").arg(cgroup);
-    }
-    // Not a line for each client.
-    command.env("RUST_LOG", "warn");
-    Ok(command)
+/// Where a proxy listens, and the database.
+struct At {
+    listen: String,
+    port: u16,
+    database: String,
 }
 
-fn pgbouncer_command(folder: &Path, port: u16, postgres: &Postgres) -> Result<Command> {
+impl Proxy {
+    fn command(&self, at: &At, postgres: &Postgres) -> Result<Command> {
+        let mut command = Command::new(own_folder()?.join(PROXY));
+        let At {
+            listen,
+            port,
+            database,
+        } = at;
+        command.args(["--listen", &format!("{listen}:{port}")]);
+        let place = format!("host={database} port={}", postgres.port());
+        let user = postgres::USER;
+        let databases = match self.has_mirror {
+            false => vec![format!("*={place}")],
+            true => vec![
+                format!("{user}={place} mirror={MIRROR}"),
+                format!("{MIRROR}={place}"),
+            ],
+        };
+        for database in &databases {
+            command.args(["--database", database]);
+        }
+        command.args(["--default-pool-size", &SERVERS.to_string()]);
+        command.args(["--max-client-conn", &(MANY + 100).to_string()]);
+        command.args(["--admin-users", user]);
+        if let Some(cgroup) = &self.cgroup {
+            command.arg("--cgroup").arg(cgroup);
+        }
+        // Not a line for each client.
+        command.env("RUST_LOG", "warn");
+        Ok(command)
+    }
+}
+
+/// Of the only row of SHOW MIRRORS.
+fn lost_percent(shown: &str) -> Option<f64> {
+    let mut columns = shown.trim().split('|').skip(4);
+    let done: f64 = columns.next()?.parse().ok()?;
+    let lost: f64 = columns.next()?.parse().ok()?;
+    let all = done + lost;
+    Some(if all > 0.0 { lost * 100.0 / all } else { 0.0 })
+}
+
+fn pgbouncer_command(folder: &Path, at: &At, postgres: &Postgres) -> Result<Command> {
     let file = folder.join("pgbouncer.ini");
+    let At {
+        listen,
+        port,
+        database,
+    } = at;
     let text = format!(
-        "[databases]\n* = host=127.0.0.1 port={} user={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+        "[databases]\n* = host={database} port={} user={}\n[pgbouncer]\nlisten_addr = {listen}\n\
          listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
          default_pool_size = {SERVERS}\nmax_client_conn = {}\nlog_connections = 0\nlog_disconnections = 0\n",
         postgres.port(),
@@ -220,6 +350,14 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_mirror_has_lost_is_read() {
+        let shown = "postgres|mirrored|4|0|300|100|0|17\n";
+        assert_eq!(lost_percent(shown), Some(25.0));
+        assert_eq!(lost_percent("postgres|mirrored|4|0|0|0|0|0"), Some(0.0));
+        assert_eq!(lost_percent(""), None);
+    }
 
     #[test]
     fn times_of_a_process_are_read() {

@@ -15,7 +15,7 @@ use nix::unistd::gettid;
 
 /// A network namespace, and an address in it: a new one, which ends when it is not held
 /// any more, or that of this program.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct NetworkNamespace {
     pub(crate) address: IpAddr,
     file: Option<Arc<File>>,

@@ -94,20 +94,36 @@ fn soak_the_proxy_is_measured() {
     let names = names(&report);
     // The proxy need not be built.
     if names.len() > 1 {
-        assert_eq!(
-            names,
-            ["proxy", "proxy-latency", "proxy-processor", "proxy-own"]
-        );
-        let table = &report["tables"][0];
-        let columns = table["columns"].as_array().expect("columns");
-        let place = columns.iter().position(|name| name == "in the kernel");
-        let rows = table["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 2);
-        for row in rows {
-            let rate = row[place.expect("its column")]["median"].as_f64();
-            assert!(rate > Some(0.0), "{row}");
+        let local = ["proxy", "proxy-latency", "proxy-processor", "proxy-own"];
+        let remote = local.map(|name| name.replace("proxy", "proxy-remote"));
+        assert_eq!(names[..4], local);
+        assert_eq!(names[4..8], remote);
+        assert_eq!(names[8..], ["proxy-mirror"]);
+        for (table, column, rows) in [
+            (0, "in the kernel", 2),
+            (4, "direct TCP", 1),
+            (4, "bpfdb-proxy", 1),
+            (7, "bpfdb-proxy", 1),
+            // The kernel's way, and the process alone.
+            (8, "with it", 2),
+        ] {
+            let figures = medians(&report["tables"][table], column);
+            assert_eq!(figures.len(), rows, "{column}");
+            assert!(figures.iter().all(|figure| *figure > 0.0), "{figures:?}");
         }
+        let lost = medians(&report["tables"][8], "lost, %");
+        assert!(lost.iter().all(|percent| (0.0..=100.0).contains(percent)));
     }
+}
+
+/// The figures of a column that all rows have.
+fn medians(table: &Value, column: &str) -> Vec<f64> {
+    let columns = table["columns"].as_array().expect("columns");
+    let place = columns.iter().position(|name| name == column);
+    let place = place.unwrap_or_else(|| panic!("no column {column}"));
+    let rows = table["rows"].as_array().expect("rows");
+    let median = |row: &Value| row[place]["median"].as_f64().expect("a figure");
+    rows.iter().map(median).collect()
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! Which ways are measured under which loads. Those of one series stand beside each other in its tables.
+
+use super::cgroup::Cgroup;
+use super::subject::{self, Subject};
+use super::{Figures, Load, MANY, ycsb};
+use crate::plan::Plan;
+
+/// What a series is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subjects {
+    /// Clients, proxy and database on one machine.
+    Local,
+    /// Clients and database are elsewhere than the proxy.
+    Remote,
+    /// With a mirror and without.
+    Mirrored,
+}
+
+pub(super) struct Series {
+    pub(super) about: Subjects,
+    pub(super) subjects: Vec<Subject>,
+    pub(super) loads: Vec<Load>,
+    /// Of each load.
+    pub(super) figures: Vec<Figures>,
+}
+
+pub(super) fn all(plan: &Plan, cgroup: &Cgroup) -> Vec<Series> {
+    let series = |about, subjects: Vec<Subject>, loads: Vec<Load>| Series {
+        about,
+        figures: loads.iter().map(|_| Figures::of(subjects.len())).collect(),
+        subjects,
+        loads,
+    };
+    let quick = plan.quick;
+    vec![
+        series(Subjects::Local, subject::local(cgroup), local(quick)),
+        series(Subjects::Remote, subject::remote(), remote(quick)),
+        series(
+            Subjects::Mirrored,
+            subject::mirrored(cgroup),
+            mirrored(quick),
+        ),
+    ]
+}
+
+const CLIENTS: [u32; 3] = [1, 16, 64];
+const PGBENCH: [&str; 2] = ["select-only", "tpcb-like"];
+
+const fn load(script: &'static str, protocol: &'static str, clients: u32) -> Load {
+    Load {
+        script,
+        protocol,
+        clients,
+    }
+}
+
+fn local(quick: bool) -> Vec<Load> {
+    if quick {
+        return ["select-only", ycsb::NAME]
+            .map(|script| load(script, "simple", 4))
+            .into();
+    }
+    let mut all = Vec::new();
+    let mut with = |script, protocols: &[&'static str]| {
+        for protocol in protocols {
+            all.extend(CLIENTS.map(|clients| load(script, protocol, clients)));
+        }
+    };
+    for script in PGBENCH {
+        with(script, &["simple", "extended", "prepared"]);
+    }
+    with(ycsb::NAME, &["simple", "prepared"]);
+    all.push(load("select-only", "simple", MANY));
+    all.retain(|load| !load.waits_for_itself());
+    all
+}
+
+fn remote(quick: bool) -> Vec<Load> {
+    if quick {
+        return vec![load("select-only", "simple", 4)];
+    }
+    let mut all = CLIENTS
+        .map(|clients| load("select-only", "simple", clients))
+        .to_vec();
+    all.extend(["extended", "prepared"].map(|protocol| load("select-only", protocol, 16)));
+    all.extend(["tpcb-like", ycsb::NAME].map(|script| load(script, "simple", 16)));
+    all
+}
+
+fn mirrored(quick: bool) -> Vec<Load> {
+    if quick {
+        return vec![load("select-only", "simple", 4)];
+    }
+    let mut all = CLIENTS
+        .map(|clients| load("select-only", "simple", clients))
+        .to_vec();
+    all.extend([
+        load("select-only", "prepared", 16),
+        load("tpcb-like", "simple", 16),
+    ]);
+    all
+}
