@@ -1,12 +1,12 @@
 //! The `bpfdb-proxy` command.
 
 mod flags;
+mod log_file;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::thread;
 
 use anyhow::Context;
@@ -14,6 +14,7 @@ use bpfdb_proxy::settings::Administration;
 use bpfdb_proxy::{Proxy, Stopper};
 use bpfdb_service::notify;
 use clap::Parser;
+use log_file::LogFile;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use tracing_subscriber::EnvFilter;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
     let file = arguments.settings()?;
-    start_log(&file.settings.administration)?;
+    let log = start_log(&file.settings.administration)?;
     for warning in &file.warnings {
         tracing::warn!("{warning}");
     }
@@ -43,7 +44,12 @@ fn run(arguments: flags::Arguments) -> anyhow::Result<()> {
     let (mut proxy, stopper) = Proxy::new(file.settings)?;
     // Until here it is that of a proxy that this one follows.
     let _pid_file = PidFile::write(pid_file);
-    proxy.on_reload(move || arguments.settings().map_err(|error| format!("{error:#}")));
+    proxy.on_reload(move || {
+        if let Some(log) = &log {
+            log.open_again();
+        }
+        arguments.settings().map_err(|error| format!("{error:#}"))
+    });
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || wait_for(&signals, &stopper))
@@ -66,8 +72,8 @@ fn raise_limit() {
     }
 }
 
-/// To standard error, or to the end of `logfile`.
-fn start_log(administration: &Administration) -> anyhow::Result<()> {
+/// To standard error, or to `logfile`.
+fn start_log(administration: &Administration) -> anyhow::Result<Option<LogFile>> {
     let chosen = EnvFilter::try_from_default_env();
     let level = if administration.verbose > 0 {
         "debug"
@@ -79,12 +85,14 @@ fn start_log(administration: &Administration) -> anyhow::Result<()> {
     let Some(path) = &administration.log_file else {
         let is_terminal = io::stderr().is_terminal();
         log.with_ansi(is_terminal).with_writer(io::stderr).init();
-        return Ok(());
+        return Ok(None);
     };
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.with_context(|| format!("cannot open logfile {}", path.display()))?;
-    log.with_ansi(false).with_writer(Mutex::new(file)).init();
-    Ok(())
+    let file = LogFile::open(path)?;
+    let writer = file.clone();
+    log.with_ansi(false)
+        .with_writer(move || writer.clone())
+        .init();
+    Ok(Some(file))
 }
 
 /// The file that holds our number for as long as we run.

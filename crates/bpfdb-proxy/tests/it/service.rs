@@ -34,6 +34,10 @@ impl Service {
         let database = format!("*=host=127.0.0.1 port={}", postgres::shared().port);
         command.args(["--listen", "127.0.0.1:0", "--database", &database]);
         command.args(["--metrics-listen", "127.0.0.1:0"]);
+        Self::spawn(command)
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         command.stderr(Stdio::piped());
         let mut child = dies_with_us(command).spawn().expect("it starts");
         let log = BufReader::new(child.stderr.take().expect("its log"));
@@ -128,4 +132,32 @@ fn a_user_with_three_capabilities_serves_in_the_kernel() {
         assert!(begun.elapsed() < PATIENCE, "the kernel has served nothing");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// As programs move it that keep the logs of some days.
+#[test]
+fn a_log_that_was_moved_is_begun_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [file, log, moved] = ["pgbouncer.ini", "log", "log.1"].map(|name| folder.path().join(name));
+    let text = format!(
+        "[pgbouncer]\nunix_socket_dir =\nlogfile = {}\n",
+        log.display()
+    );
+    fs::write(&file, text).expect("written");
+    let mut command = Command::new(BINARY);
+    command.arg(&file).args(["--listen", "127.0.0.1:0"]);
+    let service = Service::spawn(&mut command);
+    let await_line = |line: &str| {
+        let begun = Instant::now();
+        while !fs::read_to_string(&log).is_ok_and(|text| text.contains(line)) {
+            assert!(begun.elapsed() < PATIENCE, "the log does not say {line}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    await_line("ready");
+    fs::rename(&log, &moved).expect("moved");
+    service.signal(Signal::SIGHUP);
+    await_line("the settings were read again");
+    let before = fs::read_to_string(&moved).expect("the former one");
+    assert!(before.contains("ready") && !before.contains("read again"));
 }

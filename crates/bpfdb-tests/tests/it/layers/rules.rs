@@ -162,7 +162,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-proxy", &[
         "error", "hba", "io", "wire", "settings", "names", "config", "traffic", "parameters", "kernel", "statements", "auth", "pool", "mirror", "takeover", "client",
         "server", "metrics", "proxy",
-        "flags",
+        "flags", "log_file",
     ]),
     of("bpfdb-tests", &[
         "lent", "log", "tier", "namespace", "random", "settings", "target", "timer", "words", "kernel",
