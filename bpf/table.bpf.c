@@ -56,15 +56,15 @@ int table_completed(u64 *ctx)
 	struct completion completion;
 
 	completion_read(ctx, &completion);
-	if (!memory.ring && memory.shape.hello && completion.user_data == memory.shape.hello)
-		STORE(memory.ring, completion.ring);
-	if (!memory.ring || completion.ring != memory.ring)
+	if (!memory.context && memory.shape.hello && completion.user_data == memory.shape.hello)
+		STORE(memory.context, completion.ring);
+	if (!memory.context || completion.ring != memory.context)
 		return 0;
-	ring_take();
-	if (CAS(&memory.busy, 0, 1))
+	ring_take(&memory.ring);
+	if (!ring_latch(&memory.ring))
 		return 0;
 	completed(&completion);
-	STORE_RELEASE(memory.busy, 0);
+	ring_unlatch(&memory.ring);
 	return 0;
 }
 

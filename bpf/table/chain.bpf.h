@@ -29,7 +29,7 @@ static __always_inline void chain_submit(u32 chain, struct bpfdb_table_chain *c)
 	u32 size = memory.shape.block_size;
 
 	c->reads++;
-	if (!ring_read(chain, c->block * size, c->reading * size, chain_user_data(chain, c)))
+	if (!chain_ring_read(chain, c->block * size, c->reading * size, chain_user_data(chain, c)))
 		chain_end(chain, c, BPFDB_TABLE_CROWDED);
 }
 

@@ -65,11 +65,9 @@ u32 zero SEC(".bss.zero");
 	     }))
 
 _Static_assert((BPFDB_TABLE_BUFFERS & (BPFDB_TABLE_BUFFERS - 1)) == 0, "offsets are masked");
-_Static_assert((BPFDB_TABLE_RINGS & (BPFDB_TABLE_RINGS - 1)) == 0, "offsets are masked");
-_Static_assert((BPFDB_TABLE_ENTRIES & (BPFDB_TABLE_ENTRIES - 1)) == 0, "places are masked");
 _Static_assert(BPFDB_TABLE_BUFFER >= BPFDB_TABLE_BLOCK_MAX, "a block has room in a buffer");
 _Static_assert(sizeof(struct bpfdb_table_block) == BPFDB_TABLE_HEAD, "as the format says");
-_Static_assert(2 * BPFDB_TABLE_CHAINS + 2 <= BPFDB_TABLE_ENTRIES,
+_Static_assert(2 * BPFDB_TABLE_CHAINS + 2 <= BPFDB_RING_ENTRIES,
 	       "each chain has a read or a wake-up under way");
 
 static __always_inline struct bpfdb_table_chain *chain_at(u32 chain)

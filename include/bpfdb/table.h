@@ -7,6 +7,7 @@
 #define BPFDB_TABLE_H
 
 #include <linux/types.h>
+#include <bpfdb/ring.h>
 
 /* The file. */
 #define BPFDB_TABLE_VERSION 1
@@ -56,10 +57,6 @@ enum bpfdb_table_type {
 #define BPFDB_TABLE_BUFFERS (BPFDB_TABLE_CHAINS * BPFDB_TABLE_BUFFER)
 /* Behind the buffers: words are loaded that begin in one. */
 #define BPFDB_TABLE_PAD 4096
-/* Room for io_uring's shared rings, bytes; and places of its submission queue. */
-#define BPFDB_TABLE_RINGS 65536
-#define BPFDB_TABLE_ENTRIES 256
-#define BPFDB_TABLE_ENTRY_WORDS 8
 
 enum bpfdb_table_operation {
 	BPFDB_TABLE_GET = 0, /* the value of the key `from` */
@@ -130,22 +127,16 @@ struct bpfdb_table_shape {
 	__u64 states; /* address of the chains there */
 	__u64 hello; /* user data of the doorbell's poll: random */
 	__u32 doorbell; /* its file */
-	/* In the ring's memory, bytes: */
-	__u32 sq_head, sq_tail;
-	__u32 cq_head, cq_tail;
 	__u32 pad;
 };
 
 struct bpfdb_table_memory {
-	__u8 rings[BPFDB_TABLE_RINGS];
-	__u64 entries[BPFDB_TABLE_ENTRIES * BPFDB_TABLE_ENTRY_WORDS];
+	struct bpfdb_ring ring;
 	__u8 buffers[BPFDB_TABLE_BUFFERS];
 	__u8 pad[BPFDB_TABLE_PAD];
 	struct bpfdb_table_chain chains[BPFDB_TABLE_CHAINS];
 	struct bpfdb_table_shape shape;
-	__u64 ring; /* address of the ring's context in the kernel; 0: not known yet */
-	__u32 busy; /* a program writes to the submission queue */
-	__u32 pad2;
+	__u64 context; /* address of the ring's context in the kernel; 0: not known yet */
 } __attribute__((aligned(4096)));
 
 #endif

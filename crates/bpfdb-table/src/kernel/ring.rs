@@ -4,15 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::ptr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io_uring::{
-    IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_enter, io_uring_params,
-    io_uring_ptr, io_uring_register, io_uring_setup,
-};
 
 use super::memory::Memory;
 use crate::abi::{self, bpfdb_table_shape};
@@ -54,7 +48,7 @@ impl Default for ChainOptions {
 /// Its rings are in memory that outlives it.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    _ring: OwnedFd,
+    ring: bpfdb_ring::Ring,
     doorbell: OwnedFd,
     _file: File,
 }
@@ -91,23 +85,23 @@ impl Ring {
     /// The program gets the ring, and may be attached when this returns. [`Ring::begin`] comes then.
     pub(crate) fn create(memory: &Memory, table: &Table, options: &ChainOptions) -> Result<Self> {
         let file = reopen(table)?;
-        let mut parameters = io_uring_params::default();
-        parameters.flags =
-            IoringSetupFlags::SQPOLL | IoringSetupFlags::NO_MMAP | IoringSetupFlags::NO_SQARRAY;
-        parameters.sq_thread_idle = (options.idle.as_millis() as u32).max(1);
-        if let Some(processor) = options.processor {
-            parameters.flags |= IoringSetupFlags::SQ_AFF;
-            parameters.sq_thread_cpu = processor;
-        }
-        parameters.sq_off.user_addr = io_uring_ptr::new(memory.entries().cast());
-        parameters.cq_off.user_addr = io_uring_ptr::new(memory.rings().cast());
-        // SAFETY: both addresses have room for what was asked for, as `Memory` has it, and stay mapped for
-        // as long as the ring is there.
-        let ring = unsafe { io_uring_setup(abi::BPFDB_TABLE_ENTRIES, &mut parameters) };
-        let ring = ring.map_err(system("make an io_uring"))?;
+        let settings = bpfdb_ring::Options {
+            idle: options.idle,
+            processor: options.processor,
+            completions: 2 * bpfdb_ring::ENTRIES,
+        };
+        // SAFETY: `Memory` stays mapped for as long as the ring is there, and no Rust reference to a buffer lives
+        // while a read may write to it.
+        let ring = unsafe { bpfdb_ring::Ring::create(memory.ring(), &settings) };
+        let ring = ring.map_err(unavailable("make an io_uring"))?;
+        // SAFETY: as above.
+        let registered =
+            unsafe { ring.register_buffer(memory.buffers(), abi::BPFDB_TABLE_BUFFERS as usize) };
+        registered.map_err(unavailable("register buffers"))?;
+        let registered = ring.register_files(&[Some(file.as_fd())]);
+        registered.map_err(unavailable("register the table"))?;
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let doorbell = doorbell.map_err(system("make an eventfd"))?;
-        register(&ring, memory, &file)?;
         let mut hello = [0; 8];
         rustix::rand::getrandom(&mut hello, rustix::rand::GetRandomFlags::empty())
             .map_err(system("get a random number"))?;
@@ -122,27 +116,19 @@ impl Ring {
             states: memory.chain(0).expose_provenance() as u64,
             hello: u64::from_le_bytes(hello) | HELLO,
             doorbell: doorbell.as_raw_fd() as u32,
-            sq_head: parameters.sq_off.head,
-            sq_tail: parameters.sq_off.tail,
-            cq_head: parameters.cq_off.head,
-            cq_tail: parameters.cq_off.tail,
             pad: 0,
         });
         let ring = Self {
-            _ring: ring,
+            ring,
             doorbell,
             _file: file,
         };
-        ring.poll(
-            memory,
-            u64::from_le_bytes(hello) | HELLO,
-            parameters.sq_off.tail,
-        );
+        ring.poll(u64::from_le_bytes(hello) | HELLO)?;
         Ok(ring)
     }
 
     /// Puts the doorbell's poll into the submission queue. From then on only the program writes there.
-    fn poll(&self, memory: &Memory, hello: u64, tail: u32) {
+    fn poll(&self, hello: u64) -> Result<()> {
         let poll = [
             POLL_ADD | (self.doorbell.as_raw_fd() as u64) << 32,
             0,
@@ -153,17 +139,18 @@ impl Ring {
             0,
             0,
         ];
-        // SAFETY: the first place, of as many words; the kernel reads it when the tail has moved.
-        unsafe { ptr::copy_nonoverlapping(poll.as_ptr(), memory.entries(), poll.len()) };
-        memory.ring_word(tail).store(1, Ordering::Release);
+        // SAFETY: it names a file alone.
+        match unsafe { self.ring.put(&poll) } {
+            true => Ok(()),
+            false => Err(unavailable("poll the doorbell")(
+                ErrorKind::WouldBlock.into(),
+            )),
+        }
     }
 
     /// Has io_uring's thread look at what stands in the queue.
     pub(crate) fn begin(&self) -> Result<()> {
-        // SAFETY: wakes a thread; the ring's entries refer to memory that outlives the ring.
-        let entered =
-            unsafe { io_uring_enter(self._ring.as_fd(), 0, 0, IoringEnterFlags::SQ_WAKEUP) };
-        entered.map(drop).map_err(system("start the io_uring"))
+        self.ring.wake().map_err(unavailable("start the io_uring"))
     }
 
     /// The program looks for chains that are READY.
@@ -171,34 +158,4 @@ impl Ring {
         let written = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
         written.map(drop).map_err(system("ring the doorbell"))
     }
-}
-
-/// Buffers and table need not be looked up for each read then.
-fn register(ring: &OwnedFd, memory: &Memory, file: &File) -> Result<()> {
-    let buffers = libc::iovec {
-        iov_base: memory.buffers().cast(),
-        iov_len: abi::BPFDB_TABLE_BUFFERS as usize,
-    };
-    let file = file.as_raw_fd();
-    // SAFETY: the buffers are mapped for as long as the ring is there, and no Rust reference to one lives while
-    // a read may write to it.
-    let registered = unsafe {
-        io_uring_register(
-            ring.as_fd(),
-            IoringRegisterOp::RegisterBuffers,
-            (&raw const buffers).cast(),
-            1,
-        )
-    };
-    registered.map_err(system("register buffers"))?;
-    // SAFETY: one descriptor.
-    let registered = unsafe {
-        io_uring_register(
-            ring.as_fd(),
-            IoringRegisterOp::RegisterFiles,
-            (&raw const file).cast(),
-            1,
-        )
-    };
-    registered.map(drop).map_err(system("register the table"))
 }

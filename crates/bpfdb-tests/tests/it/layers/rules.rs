@@ -27,7 +27,8 @@ pub(super) const INCLUDES: &[(&str, &[&str])] = &[
     ),
     ("proxy", &["abi"]),
     ("table_file", &["abi"]),
-    ("table", &["abi", "table_file"]),
+    ("ring", &["abi"]),
+    ("table", &["abi", "ring", "table_file"]),
     ("tier", &["abi", "operators"]),
     // Of `net` only what is read of kernel structures.
     ("pg", &["abi", "proxy", "net"]),
@@ -51,6 +52,7 @@ const EVERYTHING: &[&str] = &[
     "redis",
     "proxy",
     "pg",
+    "ring",
     "table_file",
     "table",
     "tier",
@@ -82,6 +84,7 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("bpf/net/", "net"),
     ("bpf/redis/", "redis"),
     ("bpf/pg/", "pg"),
+    ("bpf/ring/", "ring"),
     ("bpf/table/", "table"),
     ("bpf/tier/", "tier"),
     ("bpf/tests/", "tests"),
@@ -130,6 +133,7 @@ pub(super) const CRATES: &[Crate] = &[
         "write/plan", "write/spares", "write/writer", "write/queued", "write/beginning", "write/open",
         "tools/check", "tools/copy", "tools/lost", "tools/cut", "tools/rebuild",
     ]),
+    of("bpfdb-ring", &["abi", "mapped", "ring"]),
     of("bpfdb-tier", &[
         "abi", "figures", "format", "runs", "check", "values", "writer", "victims", "compact", "demoter", "tier", "tests",
     ]),
