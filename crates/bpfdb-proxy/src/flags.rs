@@ -92,6 +92,12 @@ pub(crate) struct Arguments {
     /// Connections to a database for one user [default: 20]
     #[arg(long)]
     default_pool_size: Option<usize>,
+    /// Connections to a database that a pool with clients has at least [default: 0]
+    #[arg(long)]
+    min_pool_size: Option<usize>,
+    /// Seconds in which none is opened for that when one could not log in [default: 15]
+    #[arg(long)]
+    server_login_retry: Option<f64>,
     /// Connections of clients [default: 1000]
     #[arg(long)]
     max_client_conn: Option<usize>,
@@ -119,6 +125,12 @@ pub(crate) struct Arguments {
     /// Connections to a database for all users; 0: any number [default: 0]
     #[arg(long)]
     max_db_connections: Option<usize>,
+    /// Clients of a database; 0: any number [default: 0]
+    #[arg(long)]
+    max_db_client_connections: Option<usize>,
+    /// Clients of a user; 0: any number [default: 0]
+    #[arg(long)]
+    max_user_client_connections: Option<usize>,
     /// Connections of a user to all databases; 0: any number [default: 0]
     #[arg(long)]
     max_user_connections: Option<usize>,
@@ -281,11 +293,14 @@ impl Arguments {
     fn put_numbers(&self, settings: &mut Settings) {
         for (number, given) in [
             (&mut settings.default_pool_size, self.default_pool_size),
+            (&mut settings.min_pool_size, self.min_pool_size),
             (&mut settings.max_client_conn, self.max_client_conn),
             (&mut settings.max_prepared_statements, self.max_prepared_statements),
             (&mut settings.mirror_queue, self.mirror_queue),
             (&mut settings.reserve_pool_size, self.reserve_pool_size),
             (&mut settings.max_db_connections, self.max_db_connections),
+            (&mut settings.max_db_client_connections, self.max_db_client_connections),
+            (&mut settings.max_user_client_connections, self.max_user_client_connections),
             (&mut settings.max_user_connections, self.max_user_connections),
         ] {
             put(number, given);
@@ -300,6 +315,7 @@ impl Arguments {
             (&mut settings.idle_transaction_timeout, self.idle_transaction_timeout),
             (&mut settings.client_idle_timeout, self.client_idle_timeout),
             (&mut settings.client_login_timeout, self.client_login_timeout),
+            (&mut settings.server_login_retry, self.server_login_retry),
             (&mut settings.server_connect_timeout, self.server_connect_timeout),
             (&mut settings.dns_max_ttl, self.dns_max_ttl),
             (&mut settings.dns_nxdomain_ttl, self.dns_nxdomain_ttl),

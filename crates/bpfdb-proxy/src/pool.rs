@@ -74,6 +74,8 @@ pub(crate) struct Pool {
     pub(crate) refusal: Option<Failure>,
     /// None of them has: they are left alone until then.
     pub(crate) rests_until: Option<Instant>,
+    /// When no host has given it a server, last.
+    pub(crate) last_failure: Option<Instant>,
     /// Servers that the kernel knows.
     pub(crate) known: usize,
     /// Clients that want a server, the first first.
@@ -107,6 +109,7 @@ impl Pool {
             failed: Vec::new(),
             refusal: None,
             rests_until: None,
+            last_failure: None,
             known: 0,
             waiting: VecDeque::new(),
             lookups: VecDeque::new(),

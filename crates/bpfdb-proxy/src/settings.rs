@@ -46,6 +46,13 @@ pub struct Database {
     pub(crate) password: Option<String>,
     pub(crate) pool_size: Option<usize>,
     pub(crate) pool_mode: Option<PoolMode>,
+    /// In the place of the settings of the same name.
+    pub(crate) min_pool_size: Option<usize>,
+    pub(crate) reserve_pool: Option<usize>,
+    pub(crate) max_db_connections: Option<usize>,
+    pub(crate) max_db_client_connections: Option<usize>,
+    pub(crate) auth_user: Option<String>,
+    pub(crate) auth_dbname: Option<String>,
     /// Parameters with which servers start.
     pub(crate) parameters: Vec<(String, String)>,
     /// What a server does before a client has it.
@@ -85,6 +92,8 @@ pub struct Settings {
     /// Servers of one user on one database.
     pub default_pool_size: usize,
     pub max_client_conn: usize,
+    /// So many servers a pool has at least, while it has clients or a user of its own.
+    pub min_pool_size: usize,
     /// How long a client waits for a server.
     pub query_wait_timeout: Duration,
     /// How long a query may take; zero, here and for all times: as long as it likes.
@@ -100,12 +109,17 @@ pub struct Settings {
     pub reserve_pool_timeout: Duration,
     /// Servers of one database, of all users; 0: any number.
     pub max_db_connections: usize,
+    /// Clients of one database, and of one user; 0: any number.
+    pub max_db_client_connections: usize,
+    pub max_user_client_connections: usize,
     /// Servers that log in as one user, at all databases; 0: any number.
     pub max_user_connections: usize,
     /// How long a client may take to log in.
     pub client_login_timeout: Duration,
     /// How long a server may take to let us in.
     pub server_connect_timeout: Duration,
+    /// How long no server is opened for `min_pool_size` when one could not log in.
+    pub server_login_retry: Duration,
     /// How long the database may take to answer a request to cancel.
     pub cancel_wait_timeout: Duration,
     /// Servers that are in use by none for so long are closed.
@@ -147,6 +161,7 @@ impl Default for Settings {
             pool_mode: PoolMode::default(),
             default_pool_size: 20,
             max_client_conn: 1000,
+            min_pool_size: 0,
             query_wait_timeout: Duration::from_secs(120),
             query_timeout: Duration::ZERO,
             idle_transaction_timeout: Duration::ZERO,
@@ -155,9 +170,12 @@ impl Default for Settings {
             reserve_pool_size: 0,
             reserve_pool_timeout: Duration::from_secs(5),
             max_db_connections: 0,
+            max_db_client_connections: 0,
+            max_user_client_connections: 0,
             max_user_connections: 0,
             client_login_timeout: Duration::from_secs(60),
             server_connect_timeout: Duration::from_secs(15),
+            server_login_retry: Duration::from_secs(15),
             cancel_wait_timeout: Duration::from_secs(10),
             server_idle_timeout: Duration::from_secs(600),
             server_reset_query: "DISCARD ALL".into(),
@@ -177,6 +195,12 @@ impl Settings {
     /// Servers of one user on a database.
     pub(crate) fn size(&self, database: &Database) -> usize {
         database.pool_size.unwrap_or(self.default_pool_size).max(1)
+    }
+
+    /// So many of them are open at least.
+    pub(crate) fn least(&self, database: &Database) -> usize {
+        let least = database.min_pool_size.unwrap_or(self.min_pool_size);
+        least.min(self.size(database))
     }
 
     /// Names of hosts that have no address now.
@@ -250,9 +274,16 @@ impl Database {
         let port = words.remove("port");
         let target = words.remove("target_session_attrs");
         let target = target.map_or(Ok(TargetSessionAttrs::Any), |target| target.parse())?;
-        let pool_size = (words.remove("pool_size"))
-            .map(|size| size.parse().map_err(|_| wrong("pool_size is no number")))
-            .transpose()?;
+        let mut number = |name: &str| {
+            let number = words.remove(name).map(|text| text.parse());
+            let wrong = |_| wrong(&format!("{name} is no number"));
+            number.transpose().map_err(wrong)
+        };
+        let pool_size = number("pool_size")?;
+        let min_pool_size = number("min_pool_size")?;
+        let reserve_pool = number("reserve_pool")?;
+        let max_db_connections = number("max_db_connections")?;
+        let max_db_client_connections = number("max_db_client_connections")?;
         let pool_mode = (words.remove("pool_mode"))
             .map(|mode| mode.parse())
             .transpose()?;
@@ -268,6 +299,12 @@ impl Database {
             password: words.remove("password"),
             pool_size,
             pool_mode,
+            min_pool_size,
+            reserve_pool,
+            max_db_connections,
+            max_db_client_connections,
+            auth_user: words.remove("auth_user").filter(|user| !user.is_empty()),
+            auth_dbname: words.remove("auth_dbname").filter(|name| !name.is_empty()),
             parameters,
             connect_query: words.remove("connect_query"),
             mirror: words.remove("mirror").filter(|name| !name.is_empty()),
@@ -278,11 +315,12 @@ impl Database {
         }
     }
 
-    /// Are connections to the one as good as connections to the other?
+    /// Are connections to the one as good as connections to the other? The order of hosts is none of the place: that of a
+    /// name's addresses may be another with each lookup.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
         let of = |one: &Self| {
             let Self {
-                hosts,
+                mut hosts,
                 target,
                 name,
                 user,
@@ -291,6 +329,7 @@ impl Database {
                 connect_query,
                 ..
             } = one.clone();
+            hosts.sort_by_cached_key(|host| (host.name.clone(), host.to_string()));
             let session = (parameters, connect_query);
             (hosts, target, name, user, password, session)
         };
@@ -383,5 +422,18 @@ mod tests {
         assert_eq!(database.hosts[0].to_string(), "/run/.s.PGSQL.5433");
         assert_eq!(database.name.as_deref(), Some("b"));
         assert!("hots=a".parse::<Database>().is_err());
+    }
+
+    #[test]
+    fn a_place_is_its_hosts_in_any_order() {
+        let read = |hosts: &str| {
+            let database = format!("host={hosts} port=1,2").parse::<Database>();
+            database.expect("a database")
+        };
+        let mut database = read("127.0.0.1,127.0.0.2");
+        let before = database.clone();
+        database.hosts.reverse();
+        assert!(database != before && database.is_same_place(&before));
+        assert!(!database.is_same_place(&read("127.0.0.1,127.0.0.3")));
     }
 }

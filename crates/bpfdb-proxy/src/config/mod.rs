@@ -3,7 +3,8 @@
 //! | section | |
 //! |---|---|
 //! | `[databases]` | a connection string for each; `*` for those that are not named |
-//! | `[users]` | `pool_mode` |
+//! | `[users]` | `pool_mode`, `max_user_connections`, `max_user_client_connections` |
+//! | `[peers]` | nothing of it has an effect |
 //! | `[pgbouncer]` | its settings, with its defaults |
 //! | `[bpfdb]` | what PgBouncer does not have |
 
@@ -102,14 +103,7 @@ pub fn read_users(path: &Path) -> Result<std::collections::HashMap<String, Strin
 }
 
 /// Of a database: known to PgBouncer, and without an effect here.
-const WITHOUT_EFFECT: [&str; 6] = [
-    "auth_dbname",
-    "auth_query",
-    "auth_user",
-    "max_db_connections",
-    "min_pool_size",
-    "reserve_pool",
-];
+const WITHOUT_EFFECT: [&str; 1] = ["auth_query"];
 
 impl File {
     fn take(&mut self, entry: &Entry) -> Result<()> {
@@ -122,9 +116,14 @@ impl File {
         let (table, value) = match section.as_str() {
             "pgbouncer" => (PGBOUNCER, unquoted(value)),
             "bpfdb" => (OWN, value.as_str()),
+            "peers" => {
+                let why = "one process has all clients";
+                let warning = format!("{place}: [peers] has no effect: {why}");
+                self.warnings.push(warning);
+                return Ok(());
+            }
             "users" => {
-                let user = self.user(value, place);
-                let user = user.map_err(|told| place.wrong(told))?;
+                let user = user(value).map_err(|told| place.wrong(told))?;
                 self.settings.administration.users.insert(key.clone(), user);
                 return Ok(());
             }
@@ -157,23 +156,25 @@ impl File {
         let folder = folder.map_or_else(|| PathBuf::from("/tmp"), Clone::clone);
         Database::of(pairs, &folder.to_string_lossy())
     }
+}
 
-    fn user(&mut self, value: &str, place: &ini::Place) -> Result<UserSettings> {
-        let mut user = UserSettings::default();
-        let pairs = crate::settings::pairs(value);
-        for (key, value) in pairs.map_err(|error| Error::Settings(error.to_string()))? {
-            match key.as_str() {
-                "pool_mode" => user.pool_mode = Some(value.parse()?),
-                "max_user_connections" => {
-                    let why = "it is the same for all users";
-                    let warning = format!("{place}: {key} has no effect: {why}");
-                    self.warnings.push(warning);
-                }
-                _ => return Err(Error::Settings(format!("{key} is not known"))),
-            }
+/// A row of the section `[users]`.
+fn user(value: &str) -> Result<UserSettings> {
+    let mut user = UserSettings::default();
+    let pairs = crate::settings::pairs(value);
+    for (key, value) in pairs.map_err(|error| Error::Settings(error.to_string()))? {
+        let number = || {
+            let wrong = |_| Error::Settings(format!("{key}: {value} is no number"));
+            value.parse().map(Some).map_err(wrong)
+        };
+        match key.as_str() {
+            "pool_mode" => user.pool_mode = Some(value.parse()?),
+            "max_user_connections" => user.max_user_connections = number()?,
+            "max_user_client_connections" => user.max_user_client_connections = number()?,
+            _ => return Err(Error::Settings(format!("{key} is not known"))),
         }
-        Ok(user)
     }
+    Ok(user)
 }
 
 /// PgBouncer's own files have values such as `''`.

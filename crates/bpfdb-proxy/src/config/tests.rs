@@ -25,9 +25,10 @@ app = host=127.0.0.1 port=5433 dbname=app_production user=app password='a b' poo
 reports = host=127.0.0.1 pool_mode=session timezone=UTC connect_query='select 1'
 local =
 * = host=127.0.0.1
+bounded = host=127.0.0.1 min_pool_size=1 reserve_pool=2 max_db_connections=3 auth_user=asks auth_dbname=asked
 
 [users]
-batch = pool_mode=statement
+batch = pool_mode=statement max_user_connections=4 max_user_client_connections=5
 
 [pgbouncer]
 logfile = /var/log/postgresql/pgbouncer.log
@@ -61,7 +62,7 @@ fn a_typical_file_is_read() {
     let warnings: Vec<_> = warnings.iter().map(|w| w.replace(&of_folder, "")).collect();
     assert_eq!(
         warnings,
-        ["pgbouncer.ini:30: pkt_buf has no effect: buffers are as long as they need to be"]
+        ["pgbouncer.ini:31: pkt_buf has no effect: buffers are as long as they need to be"]
     );
     assert_eq!(settings.listen, ["127.0.0.1:6543".parse().expect("one")]);
     assert_eq!(settings.unix_socket_dirs, [PathBuf::from("/run/app")]);
@@ -76,6 +77,14 @@ fn a_typical_file_is_read() {
     assert_eq!(administration.unix_socket_mode, 0o770);
     let batch = &administration.users["batch"];
     assert_eq!(batch.pool_mode, Some(PoolMode::Statement));
+    assert_eq!(batch.max_user_connections, Some(4));
+    assert_eq!(batch.max_user_client_connections, Some(5));
+    let bounded = &settings.databases["bounded"];
+    assert_eq!(bounded.min_pool_size, Some(1));
+    assert_eq!(bounded.reserve_pool, Some(2));
+    assert_eq!(bounded.max_db_connections, Some(3));
+    assert_eq!(bounded.auth_user.as_deref(), Some("asks"));
+    assert_eq!(bounded.auth_dbname.as_deref(), Some("asked"));
     let app = &settings.databases["app"];
     assert_eq!(app.password.as_deref(), Some("a b"));
     assert_eq!(app.pool_size, Some(5));
@@ -121,6 +130,14 @@ fn what_is_not_known_is_told_with_its_place() {
             "2: disable_pqexec: the proxy does not have a ban on simple queries",
         ),
         ("[users]\na = mode=b", "2: mode is not known"),
+        (
+            "[users]\na = max_user_connections=b",
+            "2: max_user_connections: b is no number",
+        ),
+        (
+            "[databases]\na = host=127.0.0.1 reserve_pool=b",
+            "2: database: reserve_pool is no number",
+        ),
     ] {
         assert_eq!(failure(text), format!("pgbouncer.ini:{told}"));
     }
@@ -168,10 +185,37 @@ fn rules_count_if_auth_type_says_so() {
 
 #[test]
 fn what_is_the_same_for_all_databases_is_said() {
-    let (folder, path) = file("[databases]\na = host=127.0.0.1 reserve_pool=3 pool_size=2\n");
+    let (folder, path) = file("[databases]\na = host=127.0.0.1 auth_query=select pool_size=2\n");
     let read = read(&path).expect("a file");
     assert_eq!(read.settings.databases["a"].pool_size, Some(2));
     let of_folder = format!("{}/", folder.path().display());
-    let told = "pgbouncer.ini:2: reserve_pool has no effect: it is the same for all databases";
+    let told = "pgbouncer.ini:2: auth_query has no effect: it is the same for all databases";
     assert_eq!(read.warnings[0].replace(&of_folder, ""), told);
+}
+
+/// What later versions of PgBouncer have keeps nothing from starting, unless it asks for a protection.
+#[test]
+fn a_file_of_a_newer_pgbouncer_is_read() {
+    let (folder, path) = file(
+        "[databases]\na = host=127.0.0.1 max_db_client_connections=6\n[peers]\n2 = host=/tmp\n\
+         [pgbouncer]\npeer_id = 1\ntrack_extra_parameters = IntervalStyle, search_path\n\
+         max_user_client_connections = 7\nquery_wait_notify = 5\ntransaction_timeout = 0\n",
+    );
+    let File { settings, warnings } = read(&path).expect("a file");
+    let of_folder = format!("{}/", folder.path().display());
+    let warnings: Vec<_> = warnings.iter().map(|w| w.replace(&of_folder, "")).collect();
+    assert_eq!(
+        warnings,
+        [
+            "pgbouncer.ini:4: [peers] has no effect: one process has all clients",
+            "pgbouncer.ini:6: peer_id has no effect: one process has all clients",
+            "pgbouncer.ini:7: track_extra_parameters has no effect: which parameters follow their client is fixed",
+        ]
+    );
+    assert_eq!(settings.databases["a"].max_db_client_connections, Some(6));
+    assert_eq!(settings.max_user_client_connections, 7);
+    assert_eq!(
+        failure("[pgbouncer]\ntransaction_timeout = 9"),
+        "pgbouncer.ini:2: transaction_timeout: the proxy does not have a limit of the time of transactions"
+    );
 }

@@ -302,6 +302,10 @@ impl Proxy {
     /// A client that is admitted has a pool from now on.
     fn enter_pool(&mut self, id: Id) -> bool {
         let wanted = self.clients[id].wanted.take();
+        if let Some(told) = wanted.as_ref().and_then(|key| self.is_full_for(key)) {
+            self.refuse(id, state::TOO_MANY_CONNECTIONS, &told);
+            return false;
+        }
         let pool = match wanted.map(|key| self.pool(key)) {
             Some(Ok(pool)) => pool,
             Some(Err((state, told))) => {

@@ -12,7 +12,7 @@ use crate::io::slab::Id;
 use crate::io::socket;
 use crate::pool::Key;
 use crate::server::{Expected, Lookup, Own};
-use crate::settings::ANY_DATABASE;
+use crate::settings::{ANY_DATABASE, Database};
 use crate::wire::reply::{self, state};
 
 /// Longer names PostgreSQL does not have: nothing is asked about them.
@@ -75,9 +75,22 @@ impl Proxy {
 
     /// Are all clients of the database one user there?
     fn has_user(&self, key: &Key) -> bool {
+        let entry = self.entry(&key.database);
+        entry.is_some_and(|database| database.user.is_some())
+    }
+
+    /// A database in the settings, by the name that clients have for it. The console is none.
+    pub(super) fn entry(&self, database: &str) -> Option<&Database> {
         let databases = &self.settings.databases;
-        let database = databases.get(&key.database).or(databases.get(ANY_DATABASE));
-        database.is_some_and(|database| database.user.is_some())
+        let entry = databases.get(database).or(databases.get(ANY_DATABASE));
+        entry.filter(|_| database != CONSOLE)
+    }
+
+    /// The user that asks about passwords of clients of this database.
+    fn auth_user(&self, database: &str) -> Option<&String> {
+        let entry = self.entry(database);
+        let own = entry.and_then(|entry| entry.auth_user.as_ref());
+        own.or(self.settings.auth_user.as_ref())
     }
 
     /// Whose password counts where this user comes to this database. `None`: nothing says it.
@@ -85,7 +98,9 @@ impl Proxy {
         let settings = &self.settings;
         let is_in_file = settings.users.contains_key(user);
         let has_entry = database != CONSOLE && settings.databases.contains_key(database);
-        let asked = settings.auth_dbname.as_deref();
+        let entry = self.entry(database);
+        let asked = entry.and_then(|entry| entry.auth_dbname.as_deref());
+        let asked = asked.or(settings.auth_dbname.as_deref());
         let asked = asked.or(has_entry.then_some(database));
         (is_in_file || asked.is_some()).then(|| Whose {
             database: asked.filter(|_| !is_in_file).map(str::to_owned),
@@ -123,7 +138,8 @@ impl Proxy {
     fn find_secret(&mut self, id: Id, way: AuthType) -> bool {
         let client = &self.clients[id];
         let known = self.settings.users.get(&client.user);
-        let asks = self.settings.auth_user.as_ref();
+        let database = client.wanted.as_ref().map_or("", |key| &key.database);
+        let asks = self.auth_user(database);
         let asks = asks.filter(|asks| **asks != client.user && client.user.len() <= NAME_MAX);
         match (known, asks) {
             (None, Some(asks)) => {

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use super::Proxy;
+use super::ending::Ending;
 use super::timeouts::is_over;
 use crate::io::slab::Id;
-use crate::pool::Pool;
+use crate::pool::{Key, Pool};
 
 /// What several pools share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,28 +35,86 @@ impl Proxy {
         let since = waits.and_then(|client| client.waits);
         let timeout = self.settings.reserve_pool_timeout;
         let is_late = since.is_some_and(|since| is_over(since, timeout, Instant::now()));
-        let reserve = if is_late {
-            self.settings.reserve_pool_size
-        } else {
-            0
+        let reserve = match pool.database.reserve_pool {
+            _ if !is_late => 0,
+            Some(reserve) => reserve,
+            None => self.settings.reserve_pool_size,
         };
-        if !pool.wants_server(reserve) {
-            return false;
-        }
+        pool.wants_server(reserve) && self.has_all_room(number)
+    }
+
+    /// May there be no more clients of a database, or of a user? Why not.
+    pub(super) fn is_full_for(&self, key: &Key) -> Option<String> {
+        let settings = &self.settings;
+        let database = self.entry(&key.database);
+        let of_database = database.and_then(|database| database.max_db_client_connections);
+        let user = settings.administration.users.get(&key.user);
+        let of_user = user.and_then(|user| user.max_user_client_connections);
+        let count = |is_alike: &dyn Fn(&Key) -> bool| -> usize {
+            let pools = self
+                .pools
+                .iter()
+                .filter(|pool| !pool.key.is_mirror && is_alike(&pool.key));
+            pools.map(|pool| pool.clients).sum()
+        };
+        let is_full =
+            |limit: usize, is_alike: &dyn Fn(&Key) -> bool| limit > 0 && count(is_alike) >= limit;
+        let of_database = of_database.unwrap_or(settings.max_db_client_connections);
+        let of_user = of_user.unwrap_or(settings.max_user_client_connections);
+        let which = if is_full(of_database, &|one| one.database == key.database) {
+            "max_db_client_connections"
+        } else if is_full(of_user, &|one| one.user == key.user) {
+            "max_user_client_connections"
+        } else {
+            return None;
+        };
+        Some(format!("no more connections allowed ({which})"))
+    }
+
+    fn has_all_room(&mut self, number: u32) -> bool {
         let quotas = [Quota::Database, Quota::User];
         quotas.into_iter().all(|quota| self.has_room(number, quota))
     }
 
-    fn limit(&self, quota: Quota) -> usize {
+    /// Of the quota that this pool has a part in; 0: there is none.
+    fn limit(&self, pool: &Pool, quota: Quota) -> usize {
+        let settings = &self.settings;
         match quota {
-            Quota::Database => self.settings.max_db_connections,
-            Quota::User => self.settings.max_user_connections,
+            Quota::Database => {
+                let own = pool.database.max_db_connections;
+                own.unwrap_or(settings.max_db_connections)
+            }
+            Quota::User => {
+                let user = settings.administration.users.get(pool.user());
+                let own = user.and_then(|user| user.max_user_connections);
+                own.unwrap_or(settings.max_user_connections)
+            }
+        }
+    }
+
+    /// Opens a server for each pool that has less of them than `min_pool_size`, and takes nobody else's for that.
+    pub(super) fn fill_pools(&mut self) {
+        for number in 0..self.pools.len() as u32 {
+            let pool = &self.pools[number as usize];
+            let least = self.settings.least(&pool.database);
+            let is_used = pool.clients > 0 || pool.database.user.is_some();
+            let retry = self.settings.server_login_retry;
+            let rests = pool.last_failure.is_some_and(|at| at.elapsed() < retry);
+            let is_filled = pool.servers >= least || pool.logging_in > 0;
+            if is_filled || !is_used || rests || pool.is_paused || self.ending != Ending::No {
+                continue;
+            }
+            let quotas = [Quota::Database, Quota::User];
+            if !quotas.iter().any(|quota| self.is_used_up(number, *quota)) {
+                self.open_another(number);
+            }
         }
     }
 
     /// Is the quota used up that this pool has a part in?
     fn is_used_up(&self, number: u32, quota: Quota) -> bool {
-        let (own, limit) = (&self.pools[number as usize], self.limit(quota));
+        let own = &self.pools[number as usize];
+        let limit = self.limit(own, quota);
         let pools = self.pools.iter();
         let used = pools.filter(|pool| quota.is_shared(own, pool));
         limit > 0 && used.map(|pool| pool.servers).sum::<usize>() >= limit

@@ -33,13 +33,18 @@ fn fits(login: &Login, target: TargetSessionAttrs) -> bool {
 impl Proxy {
     /// Opens as many servers as the pool's clients wait for, and it may have.
     pub(super) fn open_servers(&mut self, pool: u32) {
-        while self.may_open(pool) {
-            if let Err(error) = self.open_server(pool, false) {
-                let host = self.next_host(pool);
-                let told = format!("server connection to {host} failed: {error}");
-                return self.failed_at(pool, &host, Failure::Told(told));
-            }
+        while self.may_open(pool) && self.open_another(pool) {}
+    }
+
+    /// Has one been opened? If not, others may have.
+    pub(super) fn open_another(&mut self, pool: u32) -> bool {
+        let opened = self.open_server(pool, false);
+        if let Err(error) = &opened {
+            let host = self.next_host(pool);
+            let told = format!("server connection to {host} failed: {error}");
+            self.failed_at(pool, &host, Failure::Told(told));
         }
+        opened.is_ok()
     }
 
     fn next_host(&self, number: u32) -> Host {
@@ -248,6 +253,7 @@ impl Proxy {
             return self.no_server(number, &told);
         }
         pool.rests_until = Some(Instant::now() + HOSTS_REST);
+        pool.last_failure = Some(Instant::now());
         // Those that log in at the same time may be let in.
         if pool.refusal.is_some() && pool.logging_in > 0 {
             return;
@@ -262,6 +268,7 @@ impl Proxy {
     /// Without any server left those that wait are told why; else they go on waiting for the others.
     fn no_server(&mut self, number: u32, failure: &Failure) {
         tracing::warn!(%failure, "no server");
+        self.pools[number as usize].last_failure = Some(Instant::now());
         if self.pools[number as usize].servers > 0 {
             return;
         }

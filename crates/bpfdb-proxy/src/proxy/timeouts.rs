@@ -26,6 +26,7 @@ impl Proxy {
         self.end_connects(now);
         self.end_cancels(now);
         self.close_idle(now);
+        self.fill_pools();
         self.sweep_all();
         self.look_at_awaited();
         self.go_on_ending();
@@ -111,8 +112,10 @@ impl Proxy {
                     server.since = now;
                 }
             }
+            let pool = &self.pools[server.pool as usize];
+            let is_spare = pool.servers > self.settings.least(&pool.database);
             let is_idle = is_over(server.since, self.settings.server_idle_timeout, now);
-            if (is_idle || self.is_old(id)) && self.take_this(id) {
+            if (is_idle && is_spare || self.is_old(id)) && self.take_this(id) {
                 self.close_server(id);
             }
         }

@@ -12,6 +12,9 @@ use super::PoolMode;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserSettings {
     pub pool_mode: Option<PoolMode>,
+    /// In the place of the settings of the same names.
+    pub max_user_connections: Option<usize>,
+    pub max_user_client_connections: Option<usize>,
 }
 
 #[derive(Clone, Debug)]

@@ -80,6 +80,32 @@ fn passwords_are_those_that_the_database_keeps() {
     }
 }
 
+#[test]
+fn a_database_has_its_own_user_who_asks_about_passwords() {
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        let place = format!(
+            "host=127.0.0.1 port={} dbname=postgres",
+            postgres::shared().port
+        );
+        for (name, own) in [
+            ("postgres", "auth_user=tests auth_dbname=asked"),
+            ("asked", ""),
+        ] {
+            let database = format!("{place} {own}").parse().expect("a database");
+            settings.databases.insert(name.into(), database);
+        }
+        settings.auth_type = AuthType::Scram;
+    });
+    let enters = |database: &str| {
+        let mut command = psql(proxy.port, LOOKED_UP, &[("PGPASSWORD", PASSWORD)]);
+        select(command.args(["-d", database]))
+    };
+    assert_eq!(enters("postgres").as_deref(), Ok("1"));
+    // Nobody asks for clients of this one.
+    let told = enters("asked").expect_err("refused");
+    assert!(told.contains("password authentication failed"), "{told}");
+}
+
 /// The owner of a database says who its users are, and not who those of others are.
 #[test]
 fn what_one_database_says_of_passwords_counts_there_only() {

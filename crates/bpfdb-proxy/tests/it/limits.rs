@@ -29,6 +29,41 @@ fn there_are_no_more_clients_than_may_be() {
 }
 
 #[test]
+fn databases_and_users_have_so_many_clients_at_most() {
+    for (of_database, of_user, told) in [
+        (
+            2,
+            0,
+            "no more connections allowed (max_db_client_connections)",
+        ),
+        (
+            0,
+            2,
+            "no more connections allowed (max_user_client_connections)",
+        ),
+    ] {
+        let proxy = TestProxy::with(Way::Plain, |settings| {
+            settings.max_db_client_connections = of_database;
+            settings.max_user_client_connections = of_user;
+        });
+        let (one, _two) = (proxy.client(), proxy.client());
+        let mut three = Wire::open(proxy.port);
+        three.send(&start_packet(postgres::USER, &[]));
+        let refused = three.until(b'Z');
+        assert_eq!(error(&refused, b'C'), "53300");
+        assert_eq!(error(&refused, b'M'), told);
+        // Of another user and another database there may be more.
+        let other = [("database", "template1")];
+        let mut other = Wire::connect(proxy.port, "root", &other);
+        assert_eq!(other.value("select 1"), "1");
+        drop(one);
+        // It may not have been seen yet that it has left.
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(proxy.client().value("select 1"), "1");
+    }
+}
+
+#[test]
 fn what_is_no_start_is_refused() {
     let proxy = TestProxy::start(Way::Plain, 2);
     assert_eq!(refused(&proxy, b"GET / HTTP/1.1\r\n\r\n"), "08P01");

@@ -3,9 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_proxy::settings::{Settings, UserSettings};
+
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{Wire, error, query, rows};
+use crate::wire::{Wire, error, kinds, query, rows};
 
 const SHORT: Duration = Duration::from_millis(400);
 const PROCESS: &str = "select pg_backend_pid()";
@@ -188,6 +190,96 @@ fn databases_have_so_many_servers_for_all_users() {
     three.send(&query("select 1"));
     assert_eq!(told(&mut three).1, "query_wait_timeout");
     one.query("commit");
+}
+
+/// A database in the settings, and another one without these.
+fn before(own: &str, change: impl FnOnce(&mut Settings)) -> TestProxy {
+    postgres::with_other();
+    TestProxy::with(Way::Plain, |settings| {
+        let place = format!("host=127.0.0.1 port={}", postgres::shared().port);
+        for (name, more) in [("postgres", own), (postgres::OTHER, "")] {
+            let database = format!("{place} {more}").parse().expect("a database");
+            settings.databases.insert(name.into(), database);
+        }
+        settings.query_wait_timeout = 5 * SHORT;
+        change(settings);
+    })
+}
+
+/// Has a second client of the database its turn while a first one is within a transaction?
+fn has_room_for_two(proxy: &TestProxy, database: &str) -> bool {
+    let mut holds = Wire::connect_to(proxy.port, postgres::USER, database);
+    // Of a pool of its own.
+    let more = [("database", database), ("extra_float_digits", "1")];
+    let mut waits = Wire::connect(proxy.port, postgres::USER, &more);
+    holds.query("begin");
+    waits.send(&query("select 1"));
+    let told = waits.until(b'Z');
+    let is_served = kinds(&told).ends_with('Z');
+    assert!(is_served || error(&told, b'M') == "query_wait_timeout");
+    is_served
+}
+
+#[test]
+fn databases_and_users_have_limits_of_their_own() {
+    let proxy = before("max_db_connections=1", |_| {});
+    assert!(!has_room_for_two(&proxy, "postgres"));
+    assert!(has_room_for_two(&proxy, postgres::OTHER));
+    let proxy = before("max_db_connections=0", |settings| {
+        settings.max_db_connections = 1
+    });
+    assert!(has_room_for_two(&proxy, "postgres"));
+    assert!(!has_room_for_two(&proxy, postgres::OTHER));
+    let proxy = before("", |settings| {
+        let user = UserSettings {
+            max_user_connections: Some(1),
+            ..UserSettings::default()
+        };
+        let users = &mut settings.administration.users;
+        users.insert(postgres::USER.into(), user);
+    });
+    assert!(!has_room_for_two(&proxy, "postgres"));
+    let proxy = before("reserve_pool=1 pool_size=1", |settings| {
+        settings.reserve_pool_timeout = SHORT;
+    });
+    let (mut holds, mut waits) = (proxy.client(), proxy.client());
+    holds.query("begin");
+    assert_eq!(waits.value("select 1"), "1");
+}
+
+#[test]
+fn a_pool_has_so_many_servers_at_least() {
+    const ROLE: &str = "filled";
+    let shared = postgres::shared();
+    shared.direct(&format!("create role {ROLE} login"));
+    let count = format!("select count(*) from pg_stat_activity where usename = '{ROLE}'");
+    let await_two = || {
+        let begun = Instant::now();
+        while shared.direct(&count) != "2" {
+            let is_late = begun.elapsed() > Duration::from_secs(10);
+            assert!(!is_late, "{} servers", shared.direct(&count));
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.min_pool_size = 2;
+            settings.server_idle_timeout = SHORT;
+        });
+        let mut wire = Wire::connect(proxy.port, ROLE, &[]);
+        assert_eq!(wire.value("select 1"), "1");
+        await_two();
+        // Neither rests for too long.
+        thread::sleep(3 * SHORT);
+        assert_eq!(shared.direct(&count), "2", "{way:?}");
+        let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename";
+        shared.direct(&format!("{kill} = '{ROLE}'"));
+        await_two();
+        let mut wire = Wire::connect(proxy.port, ROLE, &[]);
+        assert_eq!(wire.value("select 1"), "1", "{way:?}");
+        drop(proxy);
+        until_none(&format!("usename = '{ROLE}'"));
+    }
 }
 
 /// Those who wait in the process have their turn in the order in which they came.

@@ -190,10 +190,18 @@ impl Proxy {
             some(database.name.as_deref().unwrap_or(name)),
             database.user.clone(),
             some(self.settings.size(database)),
-            some(0),
-            some(self.settings.reserve_pool_size),
+            some(self.settings.least(database)),
+            some(
+                database
+                    .reserve_pool
+                    .unwrap_or(self.settings.reserve_pool_size),
+            ),
             database.pool_mode.map(|mode| mode.to_string()),
-            some(self.settings.max_db_connections),
+            some(
+                database
+                    .max_db_connections
+                    .unwrap_or(self.settings.max_db_connections),
+            ),
             some(servers),
             some(u8::from(self.held.is_paused(name))),
             some(u8::from(self.held.disabled.contains(name))),
