@@ -15,6 +15,8 @@
 #include "messages.bpf.h"
 
 static const u8 digits[] = BPFDB_PROXY_DIGITS;
+/* A power of two, for a mask. */
+static const u8 singles[32] = BPFDB_PROXY_SINGLES;
 
 /* Where a name that begins at `at` ends, behind its zero; 0: not before `end`. */
 __noinline int name_end(struct sk_msg_md *m, u32 at, u32 end)
@@ -108,6 +110,12 @@ __noinline int name_write(struct sk_msg_md *m, u32 at, u32 length, u32 number)
 		p = (u8 *)m->data + where;
 		if (p + 1 > (u8 *)m->data_end)
 			return 0;
+		if (length == 1) {
+			digit -= 1 << BPFDB_PROXY_DIGIT_BITS;
+			OPAQUE(digit);
+			*p = singles[digit & (sizeof(singles) - 1)];
+			return 1;
+		}
 		if (!i) {
 			*p = BPFDB_PROXY_MARK;
 			continue;

@@ -67,12 +67,13 @@ struct bpfdb_proxy_kept {
  * Prepared statements that the kernel knows have numbers, which are used again. On a server a statement
  * is called by MARK, the digits of its number, the lowest first, and as many more of the first digit
  * as make the name as long as that of the client: so one takes the place of the other within a
- * message.
+ * message. Names of one byte are those of SINGLES, for the numbers behind those of one digit.
  */
 #define BPFDB_PROXY_STATEMENTS 4096
 #define BPFDB_PROXY_MARK '~'
 #define BPFDB_PROXY_DIGITS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 #define BPFDB_PROXY_DIGIT_BITS 6
+#define BPFDB_PROXY_SINGLES " !#$%&'()*+,-./:;<=>?@[]^`{|}~"
 /* A client's name, bytes: shorter than this. */
 #define BPFDB_PROXY_NAME_MAX 64
 /* Names in one message of a client. */

@@ -23,14 +23,20 @@ use crate::wire::reply::message;
 
 /// Names that one client may have.
 pub(crate) const NAMES_MAX: usize = 10_000;
+/// Of a client's name that the kernel may know, bytes: shorter than this.
+const NAME_MAX: usize = abi::BPFDB_PROXY_NAME_MAX as usize;
 /// No text has it.
 const NO_NUMBER: u64 = u64::MAX;
 /// Texts that are looked through for those that no client has any more.
 const SWEEP_AT: usize = 1024;
 /// Numbers of one digit are for names that have room for no more.
 const ONE_DIGIT: u32 = 1 << abi::BPFDB_PROXY_DIGIT_BITS;
+/// Numbers behind those are for names of one byte.
+const SINGLES_END: u32 = ONE_DIGIT + SINGLES as u32;
+/// Without the zero of its text.
+const SINGLES: usize = abi::BPFDB_PROXY_SINGLES.len() - 1;
 /// Mark and digit.
-const SHORTEST: usize = 2;
+const SHORT: usize = 2;
 
 /// By which the kernel knows a statement, and its name on all servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +48,10 @@ pub(crate) struct Number {
 
 impl Number {
     fn name(self) -> String {
+        if self.length == 1 {
+            let single = abi::BPFDB_PROXY_SINGLES[(self.number - ONE_DIGIT) as usize];
+            return char::from(single).to_string();
+        }
         let mut name = String::from(char::from(abi::BPFDB_PROXY_MARK));
         let mut rest = self.number;
         while name.len() < self.length {
@@ -69,9 +79,16 @@ impl Label {
     }
 }
 
+/// May a server have a statement of the proxy's own by this name?
+pub(crate) fn is_own(name: &[u8]) -> bool {
+    let is_single = name.len() == 1 && abi::BPFDB_PROXY_SINGLES.contains(&name[0]);
+    is_single || name.starts_with(b"bpfdb_") || name.first() == Some(&abi::BPFDB_PROXY_MARK)
+}
+
 /// Numbers that no statement has.
 #[derive(Debug)]
 struct Free {
+    single: VecDeque<u32>,
     short: VecDeque<u32>,
     long: VecDeque<u32>,
 }
@@ -79,17 +96,17 @@ struct Free {
 impl Free {
     fn all() -> Self {
         Self {
+            single: (ONE_DIGIT..SINGLES_END).collect(),
             short: (0..ONE_DIGIT).collect(),
-            long: (ONE_DIGIT..abi::BPFDB_PROXY_STATEMENTS).collect(),
+            long: (SINGLES_END..abi::BPFDB_PROXY_STATEMENTS).collect(),
         }
     }
 
     fn of(&mut self, length: usize) -> Option<&mut VecDeque<u32>> {
         match length {
-            SHORTEST => Some(&mut self.short),
-            length if length > SHORTEST && length < abi::BPFDB_PROXY_NAME_MAX as usize => {
-                Some(&mut self.long)
-            }
+            1 => Some(&mut self.single),
+            SHORT => Some(&mut self.short),
+            length if (SHORT..NAME_MAX).contains(&length) => Some(&mut self.long),
             _ => None,
         }
     }
@@ -167,8 +184,7 @@ impl Texts {
         read_as: &str,
     ) -> Rc<Statement> {
         let length = name_length.filter(|length| {
-            let is_long = *length >= SHORTEST && *length < abi::BPFDB_PROXY_NAME_MAX as usize;
-            is_long && hint.is_plain && self.kernel.is_some()
+            (1..NAME_MAX).contains(length) && hint.is_plain && self.kernel.is_some()
         });
         let mut key = BytesMut::with_capacity(body.len() + 1 + read_as.len());
         key.put_slice(body);
@@ -414,7 +430,22 @@ mod tests {
     fn a_number_is_a_name_of_any_length() {
         let name = |number, length| Number { number, length }.name();
         assert_eq!(name(63, 2), "~_");
-        assert_eq!(name(64, 3), "~01");
+        assert_eq!([name(ONE_DIGIT, 1), name(SINGLES_END - 1, 1)], [" ", "~"]);
+        assert_eq!(name(94, 3), "~U1");
+        for length in [1, 2, 3, 63] {
+            let mut free = Free::all();
+            let free = free.of(length).expect("there are some");
+            let mut names: Vec<_> = free.iter().map(|&number| name(number, length)).collect();
+            assert!(
+                names
+                    .iter()
+                    .all(|name| name.len() == length && is_own(name.as_bytes()))
+            );
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "two have one name of {length} bytes");
+        }
         assert_eq!(name(abi::BPFDB_PROXY_STATEMENTS - 1, 6), "~__000");
         assert_eq!(label(7, None).name(), "bpfdb_7");
     }
@@ -428,13 +459,15 @@ mod tests {
             let free = Rc::clone(&free);
             Some(Held { number, free })
         };
-        let all: Vec<_> = (0..ONE_DIGIT).filter_map(|_| take(SHORTEST)).collect();
-        assert_eq!(all.len(), ONE_DIGIT as usize);
-        assert!(take(SHORTEST).is_none() && take(1).is_none());
-        assert!(take(abi::BPFDB_PROXY_NAME_MAX as usize).is_none());
-        drop(all);
-        assert!(take(SHORTEST).is_some());
-        assert!(take(3).is_some_and(|held| held.number.number == ONE_DIGIT));
+        for (length, most) in [(1, SINGLES), (SHORT, ONE_DIGIT as usize)] {
+            let all: Vec<_> = (0..most).filter_map(|_| take(length)).collect();
+            assert_eq!(all.len(), most);
+            assert!(take(length).is_none());
+            drop(all);
+            assert!(take(length).is_some());
+        }
+        assert!(take(NAME_MAX).is_none() && take(0).is_none());
+        assert!(take(3).is_some_and(|held| held.number.number == SINGLES_END));
     }
 
     #[test]

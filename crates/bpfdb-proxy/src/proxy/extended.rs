@@ -8,9 +8,8 @@ use postgres_protocol::message::frontend;
 use super::requests::Outcome;
 use super::{HELD_MAX, Proxy};
 use crate::io::slab::Id;
-use crate::kernel::abi;
 use crate::server::{Expected, Keeps, Own};
-use crate::statements::{Label, NAMES_MAX, Statement};
+use crate::statements::{Label, NAMES_MAX, Statement, is_own};
 use crate::wire::framing::HEADER;
 use crate::wire::hint::{self, Beyond, Hint};
 use crate::wire::reply::state;
@@ -234,7 +233,7 @@ impl Proxy {
                 });
             }
             // A name of the proxy's own would be another client's statement.
-            return if name.starts_with(b"bpfdb_") || name.first() == Some(&abi::BPFDB_PROXY_MARK) {
+            return if is_own(name) {
                 NO_NAME.to_owned()
             } else {
                 text::shown(name)

@@ -70,6 +70,13 @@ const REPORTED: [&str; 7] = [
     "timezone",
 ];
 
+/// Is there a name in quotes of one sign, as the proxy has them?
+fn quotes_a_sign(text: &[u8]) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && byte != b'_';
+    text.windows(3)
+        .any(|all| all[0] == b'"' && is_sign(all[1]) && all[2] == b'"')
+}
+
 impl Hint {
     /// `is_whole`: this is all of the text.
     pub(crate) fn of(text: &[u8], is_whole: bool) -> Self {
@@ -93,7 +100,11 @@ impl Hint {
             creates_lasting,
             selects_temporary,
             calls_session,
-            names_ours: !is_whole || name(b"bpfdb_") || name(b"\"~") || name(b"u&\""),
+            names_ours: !is_whole
+                || name(b"bpfdb_")
+                || name(b"\"~")
+                || name(b"u&\"")
+                || quotes_a_sign(&lower),
             forgets: !is_whole || name(b"deallocate") || name(b"discard"),
             is_plain: is_one && !selects_temporary && !calls_session && begins_plainly(&lower),
         }
@@ -422,6 +433,10 @@ mod tests {
             assert!(!hint(not).calls_session, "{not}");
         }
         assert!(hint("deallocate \"bpfdb_1\"").names_ours);
+        for name in ["~0", "$", " "] {
+            assert!(hint(&format!("deallocate \"{name}\"")).names_ours);
+        }
+        assert!(!hint("deallocate \"Mine\"; ").names_ours);
         assert!(!hint("deallocate mine").names_ours);
         let cut = Hint::of(b"select 1", false);
         assert!(cut.selects_temporary && cut.names_ours && !cut.calls_session);
