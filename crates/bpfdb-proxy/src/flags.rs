@@ -198,10 +198,6 @@ impl Arguments {
             let database = "".parse::<Database>()?;
             settings.databases.insert(ANY_DATABASE.into(), database);
         }
-        for name in settings.unknown_hosts() {
-            let told = format!("there is no host {name} now; it is looked up again and again");
-            file.warnings.push(told);
-        }
         anyhow::ensure!(
             !settings.listen.is_empty() || !settings.unix_socket_dirs.is_empty(),
             "neither listen_addr nor unix_socket_dir is set"

@@ -4,7 +4,7 @@ mod administration;
 mod connection;
 mod hosts;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub struct Settings {
     /// Servers of one user on one database.
     pub default_pool_size: usize,
     pub max_client_conn: usize,
-    /// So many servers a pool has at least, while it has clients or a user of its own.
+    /// So many servers a pool has at least, while it has clients.
     pub min_pool_size: usize,
     /// How long a client waits for a server.
     pub query_wait_timeout: Duration,
@@ -203,11 +203,29 @@ impl Settings {
         least.min(self.size(database))
     }
 
-    /// Names of hosts that have no address now.
-    pub fn unknown_hosts(&self) -> BTreeSet<&str> {
-        let hosts = self.databases.values().flat_map(|database| &database.hosts);
-        let unknown = hosts.filter(|host| host.address.is_none());
-        unknown.map(|host| host.name.as_str()).collect()
+    /// Gives names of hosts the addresses that they have in `known`. Names that are not there are looked up, each once.
+    pub(crate) fn find_hosts(
+        &mut self,
+        known: Option<&Self>,
+        look_up: impl Fn(&str) -> Vec<SocketAddr>,
+    ) {
+        let known = known.map(Self::names).unwrap_or_default();
+        let mut found = self.names();
+        for (name, addresses) in &mut found {
+            match known.get(name) {
+                Some(known) => addresses.clone_from(known),
+                None => *addresses = look_up(name),
+            }
+        }
+        for database in self.databases.values_mut() {
+            database.hosts = renewed(&database.hosts, &found);
+        }
+    }
+
+    /// What names of hosts mean.
+    pub(crate) fn names(&self) -> Addresses {
+        let databases = self.databases.values();
+        hosts::meanings(databases.flat_map(|database| &database.hosts))
     }
 
     /// # Errors
@@ -406,6 +424,8 @@ pub(crate) fn until_quote(text: &str, quote: char) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
@@ -422,6 +442,36 @@ mod tests {
         assert_eq!(database.hosts[0].to_string(), "/run/.s.PGSQL.5433");
         assert_eq!(database.name.as_deref(), Some("b"));
         assert!("hots=a".parse::<Database>().is_err());
+    }
+
+    #[test]
+    fn names_are_looked_up_once_and_not_again() {
+        let read = |hosts: &[&str]| {
+            let mut settings = Settings::default();
+            for (number, host) in hosts.iter().enumerate() {
+                let database = format!("host={host}").parse().expect("a database");
+                settings.databases.insert(number.to_string(), database);
+            }
+            settings
+        };
+        let asked = RefCell::new(Vec::new());
+        let look_up = |name: &str| {
+            asked.borrow_mut().push(name.to_owned());
+            match name {
+                "unknown" => Vec::new(),
+                _ => vec![([192, 0, 2, 1], 0).into()],
+            }
+        };
+        let mut first = read(&["one", "one,127.0.0.1", "one", "unknown"]);
+        first.find_hosts(None, look_up);
+        assert_eq!(asked.take(), ["one", "unknown"]);
+        assert_eq!(first.databases["1"].hosts.len(), 2);
+        // As RELOAD reads it, also while nobody answers who knows names.
+        let mut second = read(&["one", "two", "unknown"]);
+        second.find_hosts(Some(&first), look_up);
+        assert_eq!(asked.take(), ["two"]);
+        assert_eq!(second.databases["0"].hosts, first.databases["0"].hosts);
+        assert!(second.databases["2"].hosts[0].address.is_none());
     }
 
     #[test]

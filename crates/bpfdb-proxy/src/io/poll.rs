@@ -27,6 +27,8 @@ pub(crate) enum Source {
     Takeover,
     Successor,
     Predecessor,
+    /// What names of hosts mean.
+    Names,
 }
 
 /// The number: serial of 24 bits, index of 32, kind of 8.
@@ -50,6 +52,7 @@ impl Source {
             Self::Successor => 8,
             Self::Predecessor => 9,
             Self::Copies => 10,
+            Self::Names => 11,
         }
     }
 
@@ -69,6 +72,7 @@ impl Source {
             8 => Self::Successor,
             9 => Self::Predecessor,
             10 => Self::Copies,
+            11 => Self::Names,
             _ => Self::Sink,
         }
     }

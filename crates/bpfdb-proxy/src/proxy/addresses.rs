@@ -17,9 +17,7 @@ impl Proxy {
 
     /// There may be an answer.
     pub(super) fn names_are_looked_up(&mut self) {
-        let Some(found) = self.names.answer() else {
-            return;
-        };
+        let found = self.names.answers();
         let mut settings = Settings::clone(&self.settings);
         let mut is_new = false;
         for (name, database) in &mut settings.databases {
@@ -50,7 +48,11 @@ impl Proxy {
         let Some(database) = found.filter(|found| found.hosts != pool.database.hosts) else {
             return;
         };
-        pool.database.hosts.clone_from(&database.hosts);
+        let before = std::mem::replace(&mut pool.database.hosts, database.hosts.clone());
+        if !before.iter().any(|host| database.hosts.contains(host)) {
+            // New clients are greeted as new servers say.
+            pool.welcome = None;
+        }
         pool.failed.clear();
         (pool.refusal, pool.rests_until) = (None, None);
         let is_left = |host: &Host| !database.hosts.contains(host);

@@ -88,7 +88,7 @@ use crate::mirror::Mirror;
 use crate::names::Names;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
-use crate::settings::{Host, Settings};
+use crate::settings::{Host, Settings, look_up};
 use crate::statements::Texts;
 use crate::traffic::{self, Traffic};
 use crate::wire::reply::state;
@@ -176,8 +176,19 @@ impl Proxy {
     /// # Errors
     /// An address that cannot be listened at, programs that cannot be loaded, a proxy that cannot be followed: that goes
     /// on then as if there had been none of this.
-    pub fn new(settings: Settings) -> Result<(Self, Stopper)> {
+    pub fn new(mut settings: Settings) -> Result<(Self, Stopper)> {
         settings.check()?;
+        settings.find_hosts(None, look_up);
+        for (name, _) in settings
+            .names()
+            .iter()
+            .filter(|(_, found)| found.is_empty())
+        {
+            tracing::warn!(
+                name,
+                "there is no host of this name now; it is looked up again and again"
+            );
+        }
         let settings = Rc::new(settings);
         let client_tls = tls::for_clients(&settings.client_tls)?;
         let server_tls = tls::for_servers(&settings.server_tls)?;
@@ -222,9 +233,8 @@ impl Proxy {
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let (pages, asked) = channel();
         let asker = figures::asker(&settings, &stopper, asked)?;
-        let waker = stopper
-            .try_clone()
-            .map_err(system("duplicate a descriptor"))?;
+        let names = Names::new().map_err(system("make a pair of sockets"))?;
+        poll.add(names.fd(), Source::Names, Interest::READ)?;
         let metrics = figures::serve(&settings, asker.as_ref(), predecessor.is_some())?;
         if let Some(before) = &mut predecessor {
             before.prepare()?;
@@ -245,7 +255,7 @@ impl Proxy {
             cancels: Slab::new(),
             pools: Vec::new(),
             hosts: FxHashMap::default(),
-            names: Names::new(waker, stopper::NAMES),
+            names,
             by_key: FxHashMap::default(),
             texts: Texts::new(kernel.as_ref().map(|kernel| Rc::clone(&kernel.shared))),
             secrets: Secrets::default(),
@@ -332,6 +342,7 @@ impl Proxy {
         match event.source {
             Source::Listener(index) => self.accept(index),
             Source::Stop => self.listen_to_stopper(),
+            Source::Names => self.names_are_looked_up(),
             Source::Kernel => self.kernel_seen(),
             Source::Copies => self.woken_for_copies(),
             Source::Sink => {

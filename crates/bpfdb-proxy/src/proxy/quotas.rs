@@ -92,16 +92,23 @@ impl Proxy {
         }
     }
 
+    /// So many servers a pool has at least. One without clients needs none: it may be of a database that is gone, or one of
+    /// many of the same database, with other parameters.
+    pub(super) fn least(&self, pool: &Pool) -> usize {
+        match pool.clients {
+            0 => 0,
+            _ => self.settings.least(&pool.database),
+        }
+    }
+
     /// Opens a server for each pool that has less of them than `min_pool_size`, and takes nobody else's for that.
     pub(super) fn fill_pools(&mut self) {
         for number in 0..self.pools.len() as u32 {
             let pool = &self.pools[number as usize];
-            let least = self.settings.least(&pool.database);
-            let is_used = pool.clients > 0 || pool.database.user.is_some();
             let retry = self.settings.server_login_retry;
             let rests = pool.last_failure.is_some_and(|at| at.elapsed() < retry);
-            let is_filled = pool.servers >= least || pool.logging_in > 0;
-            if is_filled || !is_used || rests || pool.is_paused || self.ending != Ending::No {
+            let is_filled = pool.servers >= self.least(pool) || pool.logging_in > 0;
+            if is_filled || rests || pool.is_paused || self.ending != Ending::No {
                 continue;
             }
             let quotas = [Quota::Database, Quota::User];

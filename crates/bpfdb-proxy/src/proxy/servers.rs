@@ -240,17 +240,13 @@ impl Proxy {
             tracing::warn!(database, %host, %failure, "the next host is tried");
             pool.failed.push(host.clone());
         }
-        if failure.is_refusal() {
-            pool.refusal = Some(failure.clone());
+        // No other host is awaited then: clients hear of any failure.
+        let has_one_name = named(&pool.database.hosts).count() == 1;
+        if failure.is_refusal() || has_one_name && pool.refusal.is_none() {
+            pool.refusal = Some(failure);
         }
         if !pool.has_tried_all() {
             return self.open_servers(number);
-        }
-        // No other host is awaited.
-        if named(&pool.database.hosts).count() == 1 {
-            pool.failed.clear();
-            let told = pool.refusal.take().unwrap_or(failure);
-            return self.no_server(number, &told);
         }
         pool.rests_until = Some(Instant::now() + HOSTS_REST);
         pool.last_failure = Some(Instant::now());

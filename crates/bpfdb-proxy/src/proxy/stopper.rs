@@ -10,7 +10,6 @@ const STOP: u8 = b'.';
 const STOP_WHEN_PAUSED: u8 = b'p';
 const RELOAD: u8 = b'r';
 pub(super) const MAKE_PAGE: u8 = b'm';
-pub(super) const NAMES: u8 = b'n';
 
 /// Says something to a running proxy from another thread, such as that it is to end.
 #[derive(Debug)]
@@ -57,7 +56,6 @@ impl Proxy {
                     };
                 }
                 MAKE_PAGE => self.make_page(),
-                NAMES => self.names_are_looked_up(),
                 _ => {
                     // Why not is in the log.
                     let _ = self.reload();

@@ -112,9 +112,10 @@ impl Proxy {
                     server.since = now;
                 }
             }
-            let pool = &self.pools[server.pool as usize];
-            let is_spare = pool.servers > self.settings.least(&pool.database);
-            let is_idle = is_over(server.since, self.settings.server_idle_timeout, now);
+            let (since, number) = (server.since, server.pool);
+            let pool = &self.pools[number as usize];
+            let is_spare = pool.servers > self.least(pool);
+            let is_idle = is_over(since, self.settings.server_idle_timeout, now);
             if (is_idle && is_spare || self.is_old(id)) && self.take_this(id) {
                 self.close_server(id);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -12,8 +12,8 @@ use crate::io::socket::Address;
 
 const PORT: &str = "5432";
 
-/// What names mean.
-pub(crate) type Addresses = BTreeMap<String, Vec<IpAddr>>;
+/// What names mean; ports are 0.
+pub(crate) type Addresses = BTreeMap<String, Vec<SocketAddr>>;
 
 /// An address of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +82,7 @@ impl fmt::Display for TargetSessionAttrs {
     }
 }
 
-/// Of names with commas between them, and of one port for all or of as many ports. Names are looked up now; each of
-/// their addresses is a host.
+/// Of names with commas between them, and of one port for all or of as many ports. Nothing is looked up.
 pub(super) fn hosts(names: &str, ports: Option<&str>) -> Result<Vec<Host>> {
     let wrong = |what: &str| Error::Settings(format!("database: {what}"));
     let ports: Vec<u16> = (ports.unwrap_or(PORT).split(','))
@@ -94,45 +93,39 @@ pub(super) fn hosts(names: &str, ports: Option<&str>) -> Result<Vec<Host>> {
     if ports.len() != 1 && ports.len() != names.len() {
         return Err(wrong("there are not as many ports as hosts"));
     }
-    let hosts = |(name, port): (&&str, &u16)| of_name(name, *port);
-    Ok(names
-        .iter()
-        .zip(ports.iter().cycle())
-        .flat_map(hosts)
-        .collect())
+    let host = |(name, port): (&&str, &u16)| Host {
+        name: (*name).to_owned(),
+        port: *port,
+        address: address(name, *port),
+    };
+    Ok(names.iter().zip(ports.iter().cycle()).map(host).collect())
 }
 
-/// At least one.
-fn of_name(name: &str, port: u16) -> Vec<Host> {
-    let host = |address| Host {
-        name: name.to_owned(),
-        port,
-        address,
-    };
+/// A folder of Unix sockets, or an address; `None`: a name.
+fn address(name: &str, port: u16) -> Option<Address> {
     if name.starts_with('/') {
         let file = PathBuf::from(name).join(format!(".s.PGSQL.{port}"));
-        return vec![host(Some(Address::Unix(file)))];
+        return Some(Address::Unix(file));
     }
-    let found = look_up(name).into_iter();
-    let mut all: Vec<_> = found
-        .map(|ip| host(Some(Address::Inet((ip, port).into()))))
-        .collect();
-    if all.is_empty() {
-        all.push(host(None));
-    }
-    all
+    let ip: IpAddr = name.parse().ok()?;
+    Some(Address::Inet((ip, port).into()))
 }
 
 /// The addresses that a name has now, as the system orders them; none: it is not known, or nobody who knows it answers.
-pub(crate) fn look_up(name: &str) -> Vec<IpAddr> {
-    let found = (name, 0).to_socket_addrs().into_iter().flatten();
+/// That may take seconds.
+pub(crate) fn look_up(name: &str) -> Vec<SocketAddr> {
     let mut all = Vec::new();
-    for ip in found.map(|address| address.ip()) {
-        if !all.contains(&ip) {
-            all.push(ip);
+    for address in (name, 0).to_socket_addrs().into_iter().flatten() {
+        if !all.contains(&address) {
+            all.push(address);
         }
     }
     all
+}
+
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 impl Host {
@@ -169,6 +162,21 @@ impl fmt::Display for Host {
     }
 }
 
+/// What the names of these hosts mean.
+pub(super) fn meanings<'a>(hosts: impl Iterator<Item = &'a Host>) -> Addresses {
+    let mut all = Addresses::new();
+    for host in hosts.filter(|host| host.has_name()) {
+        let meaning = all.entry(host.name.clone()).or_default();
+        if let Some(Address::Inet(address)) = host.address {
+            let address = with_port(address, 0);
+            if !meaning.contains(&address) {
+                meaning.push(address);
+            }
+        }
+    }
+    all
+}
+
 /// Hosts as they are named: of each name and port one.
 pub(crate) fn named(hosts: &[Host]) -> impl Iterator<Item = &[Host]> {
     hosts.chunk_by(Host::is_alike)
@@ -184,7 +192,10 @@ pub(crate) fn renewed(hosts: &[Host], found: &Addresses) -> Vec<Host> {
             all.extend_from_slice(alike);
             continue;
         };
-        let now = || now.iter().map(|&ip| Address::Inet((ip, *port).into()));
+        let now = || {
+            now.iter()
+                .map(|&address| Address::Inet(with_port(address, *port)))
+        };
         let stays = |host: &&Host| now().any(|address| Some(address) == host.address);
         all.extend(alike.iter().filter(stays).cloned());
         let is_there = |address: &Address| {
@@ -248,7 +259,7 @@ mod tests {
         ];
         assert_eq!(named(&before).count(), 4);
         let found = |names: &[(&str, &[u8])]| {
-            let ip = |last: &u8| IpAddr::from([192, 0, 2, *last]);
+            let ip = |last: &u8| SocketAddr::from(([192, 0, 2, *last], 0));
             let one = |(name, last): &(&str, &[u8])| {
                 ((*name).to_owned(), last.iter().map(ip).collect::<Vec<_>>())
             };
@@ -272,12 +283,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_known_yet_is_a_host() {
-        let hosts = hosts("nobody..invalid", Some("7")).expect("a host");
+    fn a_name_is_not_looked_up_while_it_is_read() {
+        let hosts = hosts("localhost", Some("7")).expect("a host");
         assert_eq!((hosts.len(), &hosts[0].address), (1, &None));
         assert!(hosts[0].has_name() && hosts[0].place().is_err());
         let literal = super::hosts("::1,/run", None).expect("hosts");
         assert!(literal.iter().all(|host| !host.has_name()));
+        // The scope of an address within a link is part of it.
+        let scoped = look_up("fe80::1%1");
+        assert!(
+            scoped
+                .iter()
+                .all(|address| address.to_string().contains("%1"))
+        );
+        assert_eq!(scoped.len(), 1);
     }
 
     #[test]

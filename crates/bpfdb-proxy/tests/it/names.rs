@@ -12,8 +12,8 @@ use nix::mount::{MsFlags, mount};
 
 use crate::console::{ADMIN, console, shown};
 use crate::postgres::{self, Postgres, USER};
-use crate::proxy::{TestProxy, Way};
-use crate::wire::{Wire, error, start_packet};
+use crate::proxy::TestProxy;
+use crate::wire::{Wire, error, query, start_packet};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const NAME: &str = "database.test";
@@ -50,7 +50,7 @@ fn alone(work: impl FnOnce(Hosts) + Send + 'static) {
 
 fn before(postgres: &Postgres) -> TestProxy {
     let text = format!("host={NAME} port={}", postgres.port);
-    TestProxy::with(Way::Plain, |settings| {
+    TestProxy::that_reloads(|settings| {
         let database = text.parse().expect("a database");
         settings.databases = [(ANY_DATABASE.to_owned(), database)].into();
         settings.administration.admin_users = vec![ADMIN.into()];
@@ -95,11 +95,20 @@ fn a_host_that_moves_is_followed() {
         let mut operator = console(proxy.port, ADMIN);
         let addresses = shown(&mut operator, "DNS_HOSTS", &[NAME], "addrs");
         assert_eq!(addresses, ["::1"]);
-        // What nobody knows any more is where it was.
+        // What nobody knows any more is where it was, also when the settings are read again.
         hosts.say(&[]);
-        thread::sleep(Duration::from_millis(500));
-        operator.query("RECONNECT");
+        operator.query("RELOAD");
         assert_eq!(idle.value(AT), "::1");
+        thread::sleep(Duration::from_millis(500));
+        for command in ["RECONNECT", "RELOAD"] {
+            operator.query(command);
+            assert_eq!(idle.value(AT), "::1");
+        }
+        // And it is followed from there on.
+        hosts.say(&["127.0.0.1"]);
+        await_that("it is at its former address", || {
+            idle.value(AT) == "127.0.0.1"
+        });
     });
 }
 
@@ -138,5 +147,26 @@ fn all_addresses_of_a_host_are_tried() {
         assert!(told.contains("Connection refused"), "{told}");
         // There is no other host that could be awaited.
         assert!(begun.elapsed() < PATIENCE);
+    });
+}
+
+/// However many of them wait for it.
+#[test]
+fn clients_of_a_host_without_a_database_are_told() {
+    alone(|hosts| {
+        hosts.say(&["::1", "127.0.0.1"]);
+        for clients in [1, 2, 5] {
+            let postgres = postgres::of_its_own();
+            let proxy = before(&postgres);
+            let mut all: Vec<Wire> = (0..clients).map(|_| proxy.client()).collect();
+            postgres.end_at_once();
+            for wire in &mut all {
+                wire.send(&query("select 1"));
+            }
+            for wire in &mut all {
+                let told = wire.until(b'Z');
+                assert_eq!(error(&told, b'C'), "08006", "of {clients}");
+            }
+        }
     });
 }

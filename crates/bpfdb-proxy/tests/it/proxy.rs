@@ -6,6 +6,7 @@ use std::sync::MutexGuard;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
+use bpfdb_proxy::config::File;
 use bpfdb_proxy::settings::{ANY_DATABASE, Settings};
 use bpfdb_proxy::{Proxy, Stopper};
 
@@ -45,10 +46,24 @@ impl TestProxy {
         Self::beside(way, alone, change)
     }
 
+    /// RELOAD reads the same settings again, as from a file.
+    pub(crate) fn that_reloads(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::begin(Way::Plain, None, true, change)
+    }
+
     /// Beside another one, which has the ends.
     pub(crate) fn beside(
         way: Way,
         alone: Option<MutexGuard<'static, ()>>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        Self::begin(way, alone, false, change)
+    }
+
+    fn begin(
+        way: Way,
+        alone: Option<MutexGuard<'static, ()>>,
+        reloads: bool,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let port = postgres::shared().port;
@@ -64,7 +79,16 @@ impl TestProxy {
         change(&mut settings);
         let (sender, receiver) = channel();
         let thread = thread::spawn(move || {
+            let source = reloads.then(|| settings.clone());
             let (mut proxy, stopper) = Proxy::new(settings).expect("a proxy");
+            if let Some(settings) = source {
+                let warnings = Vec::new();
+                let file = move || File {
+                    settings: settings.clone(),
+                    warnings: warnings.clone(),
+                };
+                proxy.on_reload(move || Ok(file()));
+            }
             let port = proxy.address().expect("an address").port();
             sender
                 .send((port, proxy.metrics_address(), stopper))

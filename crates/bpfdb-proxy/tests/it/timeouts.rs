@@ -201,7 +201,7 @@ fn before(own: &str, change: impl FnOnce(&mut Settings)) -> TestProxy {
             let database = format!("{place} {more}").parse().expect("a database");
             settings.databases.insert(name.into(), database);
         }
-        settings.query_wait_timeout = 5 * SHORT;
+        settings.query_wait_timeout = 10 * SHORT;
         change(settings);
     })
 }
@@ -253,6 +253,9 @@ fn a_pool_has_so_many_servers_at_least() {
     let shared = postgres::shared();
     shared.direct(&format!("create role {ROLE} login"));
     let count = format!("select count(*) from pg_stat_activity where usename = '{ROLE}'");
+    let which = format!(
+        "select string_agg(pid::text, ' ' order by pid) from pg_stat_activity where usename = '{ROLE}'"
+    );
     let await_two = || {
         let begun = Instant::now();
         while shared.direct(&count) != "2" {
@@ -269,16 +272,29 @@ fn a_pool_has_so_many_servers_at_least() {
         let mut wire = Wire::connect(proxy.port, ROLE, &[]);
         assert_eq!(wire.value("select 1"), "1");
         await_two();
-        // Neither rests for too long.
+        // Neither is closed for having rested, and opened again.
+        let both = shared.direct(&which);
         thread::sleep(3 * SHORT);
-        assert_eq!(shared.direct(&count), "2", "{way:?}");
+        assert_eq!(shared.direct(&which), both, "{way:?}");
         let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename";
         shared.direct(&format!("{kill} = '{ROLE}'"));
         await_two();
-        let mut wire = Wire::connect(proxy.port, ROLE, &[]);
-        assert_eq!(wire.value("select 1"), "1", "{way:?}");
-        drop(proxy);
+        // Pools without clients keep none.
+        let mut others: Vec<Wire> = (1..4)
+            .map(|digits| {
+                Wire::connect(
+                    proxy.port,
+                    ROLE,
+                    &[("extra_float_digits", &digits.to_string())],
+                )
+            })
+            .collect();
+        for wire in &mut others {
+            assert_eq!(wire.value("select 1"), "1", "{way:?}");
+        }
+        drop((wire, others));
         until_none(&format!("usename = '{ROLE}'"));
+        drop(proxy);
     }
 }
 

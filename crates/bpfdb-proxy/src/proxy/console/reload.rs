@@ -6,7 +6,7 @@ use super::super::Proxy;
 use crate::auth::secrets::Secrets;
 use crate::config;
 use crate::io::tls;
-use crate::settings::{ANY_DATABASE, Settings};
+use crate::settings::{ANY_DATABASE, Settings, look_up};
 
 impl Proxy {
     /// Reads again where the settings came from, and has them take force.
@@ -18,7 +18,8 @@ impl Proxy {
         for warning in &file.warnings {
             tracing::warn!("{warning}");
         }
-        let settings = config::kept_at_start(file.settings, &self.settings);
+        let mut settings = config::kept_at_start(file.settings, &self.settings);
+        settings.find_hosts(Some(&self.settings), look_up);
         self.put(settings)
             .inspect_err(|told| tracing::error!(told, "the settings stay"))?;
         self.held.settings.clear();

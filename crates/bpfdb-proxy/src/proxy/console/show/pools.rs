@@ -241,7 +241,7 @@ impl Proxy {
             ("login_clients", logging_in),
             ("free_servers", self.servers.len() - used),
             ("used_servers", used),
-            ("dns_names", self.dns_names().len()),
+            ("dns_names", self.settings.names().len()),
             ("dns_zones", 0),
             ("dns_queries", 0),
             ("dns_pending", 0),

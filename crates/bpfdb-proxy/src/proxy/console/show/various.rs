@@ -1,6 +1,6 @@
 //! CONFIG, MEM, MIRRORS, VERSION, and names of hosts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use super::super::super::Proxy;
 use super::super::super::mirroring::MirrorNow;
@@ -8,7 +8,6 @@ use super::super::VERSION;
 use super::{Table, int4, int8, some, text};
 use crate::client::Client;
 use crate::config;
-use crate::io::socket::Address;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::wire::rows::Row;
@@ -36,29 +35,16 @@ fn memory(name: &str, size: usize, used: usize, free: usize) -> Row {
 }
 
 impl Proxy {
-    /// Addresses of hosts by name.
-    pub(super) fn dns_names(&self) -> BTreeMap<&str, BTreeSet<String>> {
-        let databases = self.settings.databases.values();
-        let hosts = databases.flat_map(|database| &database.hosts);
-        let mut names = BTreeMap::<_, BTreeSet<_>>::new();
-        for host in hosts.filter(|host| host.has_name()) {
-            let addresses = names.entry(host.name.as_str()).or_default();
-            if let Some(Address::Inet(address)) = host.address {
-                addresses.insert(address.ip().to_string());
-            }
-        }
-        names
-    }
-
     pub(super) fn dns_hosts(&self) -> Table {
         let ttl = self.settings.dns_max_ttl.as_secs();
-        let row = |(name, addresses): (&str, BTreeSet<String>)| {
-            let addresses: Vec<String> = addresses.into_iter().collect();
+        let row = |(name, addresses): (String, Vec<SocketAddr>)| {
+            let addresses = addresses.iter().map(|address| address.ip().to_string());
+            let addresses: Vec<String> = addresses.collect();
             vec![some(name), some(ttl), some(addresses.join(","))]
         };
         Table {
             columns: vec![text("hostname"), int8("ttl"), text("addrs")],
-            rows: self.dns_names().into_iter().map(row).collect(),
+            rows: self.settings.names().into_iter().map(row).collect(),
         }
     }
 
