@@ -87,11 +87,7 @@ fn the_next_server_goes_on_with_the_programs() {
     if !kernel_answers() {
         return;
     }
-    let settings = || Settings {
-        local_clients: cgroup::chosen(),
-        ..Settings::default()
-    };
-    let server = TestServer::start_as_told(&bpfdb::Options::default(), settings());
+    let server = TestServer::start(&bpfdb::Options::default());
     let address = server.address;
     let mut client = server.client();
     assert_eq!(client.say("RPUSH l 1"), ":1\r\n");
@@ -114,7 +110,7 @@ fn the_next_server_goes_on_with_the_programs() {
             .contains("\nblocked_clients:1\r\n")
     });
 
-    let server = server.start_next(settings());
+    let server = server.start_next(Settings::default());
     assert!(waiting.is_closed());
     assert_eq!(server.address, address);
     assert!(server.loader.is_asked(), "its program is in its place");

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+use bpfdb_server::settings::Settings;
 use bpfdb_tests::server::procedures::{ask, back_to_kernel, load};
 use bpfdb_tests::server::{Client, TestServer, kernel_calls, wait_until};
 
@@ -115,9 +116,7 @@ fn an_exchange_is_for_those_who_are_connected_and_for_later() {
     assert_eq!(client.say("SWAPDB 0 1"), "+OK\r\n");
     assert_eq!(other.say("GET k"), "$4\r\nzero\r\n");
     assert_eq!(client.say("GET k"), "$3\r\none\r\n");
-    let engine = server.engine.clone();
-    server.stop();
-    let server = TestServer::start_again(engine);
+    let server = server.start_next(Settings::default());
     let mut client = server.client();
     assert_eq!(client.say("GET k"), "$3\r\none\r\n");
     select(&mut client, 1);

@@ -143,9 +143,18 @@ impl TestServer {
         Self::start_on(engine, None, None, settings, None)
     }
 
-    /// Stops it, and starts another one on its engine, with the programs that are loaded already: a start
-    /// of a twentieth of the time. `settings` have the same address and clients of this machine.
-    pub fn start_next(mut self, settings: Settings) -> Self {
+    /// Stops it, and starts another one on its engine, with the programs that are loaded already.
+    pub fn start_next(self, settings: Settings) -> Self {
+        let local_clients = cgroup::chosen();
+        self.start_next_as_told(Settings {
+            local_clients,
+            ..settings
+        })
+    }
+
+    /// The same, with exactly these settings but the port. The address, and the clients of this machine, are
+    /// those of before.
+    pub fn start_next_as_told(mut self, settings: Settings) -> Self {
         let programs = self.stop_now();
         let (engine, log, tier) = (self.engine.clone(), self.log.take(), self.tier.take());
         let test_log = self.test_log.take();

@@ -44,7 +44,7 @@ pub struct Pooled {
     /// `None` only while another server takes its place.
     server: Option<TestServer>,
     options: bpfdb::Options,
-    settings: Box<Settings>,
+    settings: Settings,
     /// What CONFIG GET says of all settings at first; `None` of one that was just started, which only its
     /// test has asked something.
     all_settings: Option<Vec<u8>>,
@@ -55,7 +55,7 @@ pub struct Pooled {
 }
 
 pub(super) fn lend(options: &bpfdb::Options, settings: Settings) -> Lent {
-    let such = |idle: &Pooled| *idle.settings == settings && idle.is_on_such(options);
+    let such = |idle: &Pooled| idle.settings == settings && idle.is_on_such(options);
     let pooled = KINDS.newest(such).unwrap_or_else(|| {
         let mut new = Pooled::new(options, settings);
         new.look_at_settings();
@@ -84,7 +84,7 @@ impl Pooled {
         end_at_exit();
         let mut pooled = Self {
             options: options.clone(),
-            settings: Box::new(settings),
+            settings,
             all_settings: None,
             memory_limit: server.engine.memory_limit(),
             sessions: 0,
@@ -98,7 +98,7 @@ impl Pooled {
 
     /// Another server in its place.
     fn with(mut self, settings: Settings) -> Self {
-        *self.settings = settings;
+        self.settings = settings;
         self.start_next();
         self.all_settings = None;
         self
@@ -106,7 +106,7 @@ impl Pooled {
 
     fn start_next(&mut self) {
         let server = self.server.take().expect("it is there");
-        self.server = Some(server.start_next((*self.settings).clone()));
+        self.server = Some(server.start_next_as_told(self.settings.clone()));
     }
 
     fn look_at_settings(&mut self) {
@@ -136,6 +136,7 @@ impl Pooled {
 
     /// Makes everything as it was before; false if that is not possible.
     fn is_restored(&mut self) -> bool {
+        self.end_clients();
         if self.evicts() {
             // Its thread has a session.
             self.settings.max_memory_policy = EvictionPolicy::NoEviction;
@@ -156,6 +157,15 @@ impl Pooled {
         self.is_left_alone() && self.is_emptied() && self.is_left_alone()
     }
 
+    /// Those that the test has not closed: they may be fields behind the server in a structure.
+    fn end_clients(&self) {
+        let mut client = self.admin();
+        client.say("CLIENT UNPAUSE");
+        for others in ["normal", "pubsub"] {
+            client.say(&format!("CLIENT KILL TYPE {others} SKIPME yes"));
+        }
+    }
+
     fn evicts(&self) -> bool {
         self.settings.max_memory_policy != EvictionPolicy::NoEviction
     }
@@ -163,7 +173,6 @@ impl Pooled {
     fn is_emptied(&self) -> bool {
         let mut client = self.admin();
         let commands = [
-            "CLIENT UNPAUSE",
             "FUNCTION FLUSH SYNC",
             "SCRIPT FLUSH",
             "FLUSHALL",

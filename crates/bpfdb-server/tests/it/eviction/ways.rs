@@ -19,7 +19,7 @@ fn through_tcp() {
         local_clients: LocalClients::Off,
         ..settings(EvictionPolicy::AllkeysLru)
     };
-    let server = TestServer::start_as_told(&options(), settings);
+    let server = TestServer::lent_new_as_told(&options(), settings);
     let mut client = server.client();
     fill(&mut client, "k", MANY, LEN, &[]);
     assert!(evicted(&mut client) > MANY as u64 / 4);

@@ -14,22 +14,14 @@ fn sync() -> Settings {
     }
 }
 
-/// Of both daemons.
-fn settings() -> Settings {
-    Settings {
-        local_clients: cgroup::chosen(),
-        ..Settings::default()
-    }
-}
-
 /// The engine stays, without a log; the daemon is another one.
 #[test]
 fn they_outlive_the_daemon() {
-    let server = TestServer::start_as_told(&Options::default(), settings());
+    let server = TestServer::start(&Options::default());
     let mut client = server.client();
     load(&mut client, "lib", "return redis.call('incr', 'n')");
     assert_eq!(client.say("fcall lib 0"), ":1\r\n");
-    let server = server.start_next(settings());
+    let server = server.start_next(Settings::default());
     let mut client = server.client();
     assert!(
         client
@@ -43,7 +35,7 @@ fn they_outlive_the_daemon() {
 #[test]
 fn large_libraries_outlive_the_daemon() {
     const LARGE: usize = 6;
-    let server = TestServer::start_as_told(&Options::default(), settings());
+    let server = TestServer::start(&Options::default());
     let mut client = server.client();
     for number in 0..LARGE {
         // 16 MiB: all together are more than a state has room for.
@@ -55,7 +47,7 @@ fn large_libraries_outlive_the_daemon() {
         let reply = ask(&mut client, &["FUNCTION", "LOAD", &text]);
         assert!(reply.starts_with('$'), "{reply}");
     }
-    let server = server.start_next(settings());
+    let server = server.start_next(Settings::default());
     let mut client = server.client();
     for number in 0..LARGE {
         assert_eq!(client.say(&format!("fcall f{number} 0")), ":16777216\r\n");

@@ -181,7 +181,7 @@ impl Queues {
 
 /// What Redis is compared with.
 enum Rival {
-    Bpfdb(Lent),
+    Bpfdb(Box<Lent>),
     /// Another Redis: what differs then is left to chance, and must not be compared.
     Redis(Redis),
 }
@@ -215,7 +215,7 @@ struct Failure {
 
 impl Pair {
     fn start() -> Self {
-        Self::with(Rival::Bpfdb(TestServer::shared()))
+        Self::with(Rival::Bpfdb(Box::new(TestServer::shared())))
     }
 
     fn with(rival: Rival) -> Self {
