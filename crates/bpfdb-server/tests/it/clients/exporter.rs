@@ -129,7 +129,7 @@ fn redis_exporter() {
         slowlog_threshold: -1,
         ..Settings::default()
     };
-    let server = TestServer::lent_new(&bpfdb::Options::default(), settings);
+    let server = TestServer::start_with(&bpfdb::Options::default(), settings);
     let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
     work(&mut clients[0]);
     clients[1].say("PING");
