@@ -38,6 +38,12 @@ fn start(local: bool, memory: u64) -> Lent {
     TestServer::lent_as_told(&options, settings)
 }
 
+/// Snapshots that were ended for writers or for memory, since the engine began.
+fn revoked(server: &TestServer) -> u64 {
+    let counters = server.engine.counters().expect("figures");
+    counters.snapshots_revoked
+}
+
 // ---- A long value beside a writer --------------------------------------------------
 
 /// Short values are written faster than a client copies a long one: so many in one message
@@ -211,6 +217,7 @@ fn report(client: &mut Client) -> i64 {
 fn reports_of_a_client_have_one_sum_and_refuse_no_writer() {
     const REPORTS: u32 = 200;
     let server = start(false, 256 << 20);
+    let before = revoked(&server);
     let mut reader = server.client();
     for number in 0..ACCOUNTS {
         let set = format!("SET {} {BALANCE}", account(number));
@@ -231,8 +238,7 @@ fn reports_of_a_client_have_one_sum_and_refuse_no_writer() {
         ended.into_iter().sum()
     });
     assert!(transfers > 0, "nothing was written");
-    let counters = server.engine.counters().expect("figures");
-    assert_eq!(counters.snapshots_revoked, 0);
+    assert_eq!(revoked(&server), before);
 }
 
 // ---- Memory that one snapshot holds ------------------------------------------------
@@ -278,6 +284,7 @@ fn with_a_refused_writer(server: &TestServer) -> (Client, Client) {
 #[test]
 fn without_a_maximum_age_a_snapshot_outlasts_the_writers() {
     let server = start(false, MEMORY);
+    let before = revoked(&server);
     let (mut reader, mut writer) = with_a_refused_writer(&server);
     // However old it gets.
     thread::sleep(Duration::from_millis(1500));
@@ -286,8 +293,7 @@ fn without_a_maximum_age_a_snapshot_outlasts_the_writers() {
         assert!(read(&mut reader, key) == bulk(&[b'o'; LEN]), "{key}");
     }
     assert_eq!(reader.say("COMMIT"), "+OK\r\n");
-    let counters = server.engine.counters().expect("figures");
-    assert_eq!(counters.snapshots_revoked, 0);
+    assert_eq!(revoked(&server), before);
     // It was the snapshot that the writer was refused for.
     wait_until("its memory is given back", || {
         first_refused(&mut writer).is_none()
@@ -333,6 +339,7 @@ fn fill_versions(server: &TestServer, writer: &mut Client, values: &str) -> (Vec
 fn idle_snapshots_end_for_a_writer_when_they_are_old() {
     const AGE: Duration = Duration::from_secs(2);
     let server = start(false, 256 << 20);
+    let before = revoked(&server);
     let mut writer = server.client();
     assert_eq!(writer.say("CONFIG SET snapshot-max-age 1000"), "+OK\r\n");
     assert_eq!(writer.say("SET key start"), "+OK\r\n");
@@ -363,6 +370,5 @@ fn idle_snapshots_end_for_a_writer_when_they_are_old() {
         assert_eq!(reader.say("GET key").as_bytes(), TOO_OLD);
         assert_eq!(reader.say("ROLLBACK"), "+OK\r\n");
     }
-    let counters = server.engine.counters().expect("figures");
-    assert_eq!(counters.snapshots_revoked, old.len() as u64);
+    assert_eq!(revoked(&server) - before, old.len() as u64);
 }
