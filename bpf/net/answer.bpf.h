@@ -72,6 +72,10 @@ static __always_inline enum result message_answer(struct sk_msg_md *m, struct co
 			break;
 	}
 	result = front_end_end(c, connection, s, result);
+	/* If something was answered, the rest comes again. */
+	if (result == PASS_TO_DAEMON && !c->answers && !LOAD(gate.paused) &&
+	    likely(!session_undoes(s)))
+		front_end_passes(m, c);
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
 		return NO_ROOM;

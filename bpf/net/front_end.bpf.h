@@ -19,6 +19,8 @@
  *                                      │                                          │
  *                               front_end_end ◄───────────────────────────────────┘
  *                                      │
+ *                   nothing was answered, and it is the daemon's: front_end_passes
+ *                                      │
  *             replies are sent, the rest is kept back or handed over (front_end_passed)
  *
  * What the front end may use, and the transport keeps for it:
@@ -74,6 +76,13 @@ static __always_inline bool front_end_run_is_over(const struct context *c);
 static __always_inline enum result front_end_end(struct context *c,
 						 struct bpfdb_connection *connection,
 						 struct bpfdb_session *s, enum result result);
+
+/* The daemon is to answer from c->request on: what it will need may be fetched. Nothing is changed but
+ * what every request changes of the context and of the session. */
+static __always_inline void front_end_passes(struct sk_msg_md *m, struct context *c);
+
+/* A segment has arrived that the daemon gets, which has the connection, and its session: the same. */
+static __always_inline void front_end_arrives(struct __sk_buff *skb);
 
 /* The request that comes first is handed over. */
 static __always_inline void front_end_passed(struct bpfdb_connection *c);

@@ -4,6 +4,7 @@
 #define BPFDB_VERDICT_BPF_H
 
 #include "connection.bpf.h"
+#include "front_end.bpf.h"
 #include "socket.bpf.h"
 
 /* May so much wait? A client that sends a long argument has nothing to read yet, but
@@ -136,6 +137,8 @@ static __always_inline int net_verdict(struct __sk_buff *skb)
 		connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
 		return SK_DROP;
 	}
+	if (before & BPFDB_CONNECTION_DAEMON)
+		front_end_arrives(skb);
 	if ((before & BPFDB_CONNECTION_DAEMON) && worker_is_idle(c, arrived, skb)) {
 		c->passed += skb->len;
 		COUNT_NET_N(bytes_passed, skb->len);

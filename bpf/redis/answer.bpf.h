@@ -4,6 +4,7 @@
 #define BPFDB_REDIS_ANSWER_BPF_H
 
 #include "commands/dispatch.bpf.h"
+#include "commands/prefetch.bpf.h"
 #include "../net/front_end.bpf.h"
 
 static __always_inline u32 front_end_sessions(void)
@@ -90,6 +91,16 @@ static __always_inline enum result front_end_end(struct context *c,
 		return result;
 	block_abort(c, s);
 	return PASS_TO_DAEMON;
+}
+
+static __always_inline void front_end_passes(struct sk_msg_md *m, struct context *c)
+{
+	message_prefetch(m, c);
+}
+
+static __always_inline void front_end_arrives(struct __sk_buff *skb)
+{
+	segment_prefetch(skb);
 }
 
 static __always_inline void front_end_passed(struct bpfdb_connection *c)

@@ -45,6 +45,12 @@ struct context {
 			u32 old_bit; /* what the bit was */
 		};
 		u32 counted_to; /* BITCOUNT: position in the value */
+		struct { /* what the daemon is to answer: see redis/prefetch.bpf.h */
+			u32 prefetch_arguments; /* passed over so far */
+			u32 prefetch_keys; /* looked up so far */
+			u32 prefetch_next; /* the next argument is a key whose value is needed */
+			u32 prefetch_all; /* and all that follow it are */
+		};
 		struct { /* collections */
 			struct packed_entry entry; /* found, or to be written */
 			u64 expires; /* when the collection does, which stays */

@@ -98,6 +98,14 @@ static __always_inline enum result front_end_end(struct context *c,
 	return result;
 }
 
+static __always_inline void front_end_passes(struct sk_msg_md *m, struct context *c)
+{
+}
+
+static __always_inline void front_end_arrives(struct __sk_buff *skb)
+{
+}
+
 static __always_inline void front_end_passed(struct bpfdb_connection *c)
 {
 }

@@ -2,6 +2,6 @@
 //! this crate.
 
 fn main() {
-    let programs = bpfdb_build::Programs::new().and_then(|programs| programs.shares("table.h"));
+    let programs = bpfdb_build::Programs::new().and_then(|programs| programs.shares(&["table.h"]));
     bpfdb_build::exit_on_error(programs.and_then(|programs| programs.own("table.bpf.c").build()));
 }

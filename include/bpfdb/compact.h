@@ -7,6 +7,7 @@
 #define BPFDB_COMPACT_H
 
 #include <linux/types.h>
+#include <bpfdb/run.h>
 
 /* Bytes of a run that are in memory at the same time, a part; a power of two. */
 #define BPFDB_COMPACT_PART (1 << 21)
@@ -20,9 +21,6 @@
 #define BPFDB_COMPACT_LIVE (1 << 14)
 /* Places that one execution of the program looks at: other programs wait for it on kernels that do not preempt it. */
 #define BPFDB_COMPACT_LOOKS 512
-
-/* What an entry has before its key, bytes. */
-#define BPFDB_RUN_ENTRY_HEAD 48
 
 /* An entry that a version names. */
 struct bpfdb_compact_live {

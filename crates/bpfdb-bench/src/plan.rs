@@ -170,6 +170,8 @@ pub(crate) struct Plan {
     pub(crate) report_records: u32,
     /// Values of the file that is rewritten.
     pub(crate) tier_rewritten: u32,
+    /// Requests for a value that is read from a file: so few that the page cache has hardly any twice.
+    pub(crate) tier_cold_requests: u32,
 }
 
 /// Sizes of values and records of the scenario `durability`, of which files are made. A round
@@ -225,6 +227,7 @@ impl Plan {
                 saved_records: 2_000,
                 report_records: 100,
                 tier_rewritten: 3_000,
+                tier_cold_requests: 1_000,
             };
         }
         Self {
@@ -266,6 +269,7 @@ impl Plan {
             saved_records: 1_000_000,
             report_records: 1_000,
             tier_rewritten: 60_000,
+            tier_cold_requests: 20_000,
         }
     }
 

@@ -19,10 +19,11 @@ pub(crate) fn generate(tree: &Tree) -> Result<()> {
     bind(tree, &ABI_HEADERS, ".*/include/bpfdb/.*", "abi.rs")
 }
 
-/// What one header has, of those in `include/bpfdb`.
-pub(crate) fn share(tree: &Tree, header: &str) -> Result<()> {
-    let declared_in = format!(".*/include/bpfdb/{}", header.replace('.', "\\."));
-    bind(tree, &[header], &declared_in, "shared.rs")
+/// What these headers have, of those in `include/bpfdb`.
+pub(crate) fn share(tree: &Tree, headers: &[&str]) -> Result<()> {
+    let names = headers.join("|").replace('.', "\\.");
+    let declared_in = format!(".*/include/bpfdb/({names})");
+    bind(tree, headers, &declared_in, "shared.rs")
 }
 
 fn bind(tree: &Tree, headers: &[&str], declared_in: &str, file: &str) -> Result<()> {

@@ -43,13 +43,13 @@ impl Programs {
         self
     }
 
-    /// Writes `shared.rs` to `OUT_DIR`: the structures and constants of the header of this name in
-    /// bpfdb's own folder `include/bpfdb`.
+    /// Writes `shared.rs` to `OUT_DIR`: the structures and constants of the headers of these names in
+    /// bpfdb's own folder `include/bpfdb`, each after those that it includes.
     ///
     /// # Errors
-    /// There is no such header, or it cannot be translated.
-    pub fn shares(self, header: &str) -> Result<Self> {
-        abi::share(&self.tree, header)?;
+    /// One of them is not there, or cannot be translated.
+    pub fn shares(self, headers: &[&str]) -> Result<Self> {
+        abi::share(&self.tree, headers)?;
         Ok(self)
     }
 

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::io_uring::{
-    IoringEnterFlags, IoringFeatureFlags, IoringRegisterOp, IoringSetupFlags, Timespec,
-    io_uring_enter, io_uring_enter_arg, io_uring_files_update, io_uring_getevents_arg,
+    IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_enter, io_uring_files_update,
     io_uring_params, io_uring_ptr, io_uring_register, io_uring_setup,
 };
 
@@ -95,9 +94,6 @@ impl Ring {
         parameters.cq_off.user_addr = io_uring_ptr::new(rings.cast());
         // SAFETY: both have room for what is asked for, and stay: the caller's promise.
         let ring = unsafe { io_uring_setup(ENTRIES, &mut parameters) }?;
-        if !parameters.features.contains(IoringFeatureFlags::EXT_ARG) {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
         let (sq, cq) = (&parameters.sq_off, &parameters.cq_off);
         // SAFETY: no program reads them yet.
         unsafe {
@@ -216,10 +212,13 @@ impl Ring {
         Ok(entered.map(drop)?)
     }
 
-    /// Whether io_uring's thread sleeps, so that nothing is submitted before [`Self::wake`].
-    pub fn sleeps(&self) -> bool {
+    /// Whether requests wait in the queue, and io_uring's thread sleeps, so that they do until
+    /// [`Self::wake`].
+    pub fn sleeps_over_requests(&self) -> bool {
         let flags = self.word(|ring| ring.sq_flags).load(Ordering::SeqCst);
+        let word = |word: &AtomicU32| word.load(Ordering::Acquire);
         flags & NEED_WAKEUP != 0
+            && word(self.word(|ring| ring.sq_head)) != word(self.word(|ring| ring.sq_tail))
     }
 
     /// Takes the completions that are there. One thread at a time.
@@ -251,32 +250,6 @@ impl Ring {
             at = at.wrapping_add(1);
             head.store(at, Ordering::Release);
         }
-    }
-
-    /// Waits until there is a completion that was not taken, for so long at most.
-    ///
-    /// # Errors
-    /// Those of the system; also that the time is over.
-    pub fn wait(&self, most: Duration) -> io::Result<()> {
-        let time = Timespec {
-            tv_sec: most.as_secs() as i64,
-            tv_nsec: most.subsec_nanos().into(),
-        };
-        let argument = io_uring_getevents_arg {
-            ts: io_uring_ptr::new((&raw const time).cast_mut().cast()),
-            ..io_uring_getevents_arg::default()
-        };
-        // SAFETY: both live until the call has ended.
-        let entered = unsafe {
-            io_uring_enter_arg(
-                self.ring.as_fd(),
-                0,
-                1,
-                IoringEnterFlags::GETEVENTS | IoringEnterFlags::EXT_ARG,
-                Some(&argument),
-            )
-        };
-        Ok(entered.map(drop)?)
     }
 
     /// The word of io_uring whose place `at` reads.

@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::prefetch::PrefetchFigures;
+
 /// Counted since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -57,6 +59,7 @@ pub struct Figures {
     pub unavailable: u64,
     pub write_errors: u64,
     pub runs_removed: u64,
+    pub prefetch: PrefetchFigures,
     /// Why nothing can be written now.
     pub trouble: Option<String>,
 }

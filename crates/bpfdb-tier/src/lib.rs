@@ -21,6 +21,7 @@
 //!
 //! ```text
 //! format/     bytes of runs and of the manifest
+//! prefetch.rs what the kernel has read before it is asked for
 //! runs.rs     the files that there are; reading one value
 //! writer.rs   appending values to a run
 //! check.rs    reading all of them
@@ -37,6 +38,7 @@ mod compact;
 mod demoter;
 mod figures;
 pub mod format;
+mod prefetch;
 mod runs;
 #[cfg(test)]
 mod tests;
@@ -50,6 +52,7 @@ pub use compact::{CompactionError, Compactor, Rewritten};
 #[doc(hidden)]
 pub use demoter::ByKeys;
 pub use figures::{Counts, Figures, Found};
+pub use prefetch::{PREFETCHES, PrefetchFigures, PrefetchMaps};
 pub use runs::{FOLDER, MANIFEST, Runs, run_name};
 pub use tier::{Options, Tier};
 pub use values::RunValues;

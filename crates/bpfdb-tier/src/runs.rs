@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use bpfdb::{ColdPlace, RunUse, Status};
 use bpfdb_log::{AlignedBuffer, Disk, DiskFile};
@@ -10,6 +10,7 @@ use bpfdb_log::{AlignedBuffer, Disk, DiskFile};
 use crate::format::manifest::Manifest;
 use crate::format::run::{self, Contents, RunId};
 use crate::format::{BLOCK, Invalid, entry};
+use crate::prefetch::Prefetcher;
 
 /// Folder of the data directory with everything that is here.
 pub const FOLDER: &str = "tier";
@@ -67,6 +68,8 @@ pub struct Runs<D: Disk> {
     disk: D,
     engine: u64,
     table: RwLock<Table<D::File>>,
+    /// What the kernel reads before it is asked for.
+    prefetcher: OnceLock<Arc<Prefetcher>>,
 }
 
 impl<D: Disk> Runs<D> {
@@ -109,7 +112,31 @@ impl<D: Disk> Runs<D> {
             disk,
             engine,
             table: RwLock::new(table),
+            prefetcher: OnceLock::new(),
         })
+    }
+
+    /// From now on the kernel may read values of these runs before they are asked for. False: that is so
+    /// already.
+    pub(crate) fn prefetch_by(&self, prefetcher: &Arc<Prefetcher>) -> bool {
+        let is_first = self.prefetcher.set(Arc::clone(prefetcher)).is_ok();
+        if is_first {
+            // A run that is made meanwhile registers itself, too.
+            self.read(|table| {
+                for (&number, run) in &table.runs {
+                    prefetcher
+                        .set_file(number, run.file.as_ref().and_then(|file| file.descriptor()));
+                }
+            });
+        }
+        is_first
+    }
+
+    /// Tells the kernel which file a run has.
+    fn set_file(&self, number: u64, file: Option<&D::File>) {
+        if let Some(prefetcher) = self.prefetcher.get() {
+            prefetcher.set_file(number, file.and_then(DiskFile::descriptor));
+        }
     }
 
     /// Removes all other runs of the disk, which is this engine's, and has the manifest say what there is.
@@ -157,6 +184,7 @@ impl<D: Disk> Runs<D> {
         let made = self.make(&name, id, size);
         if made.is_err() {
             self.write(|table| drop(table.runs.remove(&number)));
+            self.set_file(number, None);
             let _ = self.disk.remove(&name);
         }
         made.map(|file| (id, file))
@@ -169,13 +197,15 @@ impl<D: Disk> Runs<D> {
         file.write_flushed(0, &header)?;
         self.disk.flush_folder(FOLDER)?;
         let reader = self.disk.open(name)?.ok_or(io::ErrorKind::NotFound)?;
+        let reader = Arc::new(reader);
         let run = Run {
-            file: Some(Arc::new(reader)),
+            file: Some(Arc::clone(&reader)),
             bytes: 0,
             size,
             is_closed: false,
         };
         self.write(|table| table.runs.insert(id.number, run));
+        self.set_file(id.number, Some(&reader));
         self.publish()?;
         Ok(file)
     }
@@ -225,6 +255,9 @@ impl<D: Disk> Runs<D> {
     /// [`Status::TierUnavailable`]: there is no such run, or it cannot be read;
     /// [`Status::TierCorrupt`]: what is there is not the value.
     pub fn read_value(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
+        if let Some(value) = self.prefetched(key, len, place) {
+            return Ok(value);
+        }
         let file = self.read(|table| table.runs.get(&place.run).and_then(|run| run.file.clone()));
         let file = file.ok_or(Status::TierUnavailable)?;
         let size = usize::try_from(entry::size(key, len)).map_err(|_| Status::TierCorrupt)?;
@@ -246,6 +279,16 @@ impl<D: Disk> Runs<D> {
         }
     }
 
+    /// The same if the kernel has read it by now, or is about to. What is wrong with it the caller finds out.
+    fn prefetched(&self, key: &[u8], len: u64, place: ColdPlace) -> Option<Vec<u8>> {
+        let prefetcher = self.prefetcher.get()?;
+        let size = usize::try_from(entry::size(key, len)).ok()?;
+        prefetcher.take(place, size, |bytes| {
+            let value = entry::decode(bytes, self.engine, place, key, len);
+            value.ok().map(<[u8]>::to_vec)
+        })
+    }
+
     /// Removes the runs that are closed and that no version names; how many.
     ///
     /// # Errors
@@ -263,6 +306,10 @@ impl<D: Disk> Runs<D> {
             }
             gone
         });
+        // While io_uring has a file, the disk has it, too.
+        for &number in &gone {
+            self.set_file(number, None);
+        }
         if !gone.is_empty() {
             // A disk that has no room for a manifest has some when they are gone.
             let published = self.publish();

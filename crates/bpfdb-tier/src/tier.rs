@@ -1,7 +1,7 @@
 //! The thread that keeps the memory of an engine below a bound.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -11,6 +11,7 @@ use bpfdb_log::Disk;
 
 use crate::demoter::{Demoting, Failed};
 use crate::figures::{Counts, Figures, Found};
+use crate::prefetch::{PrefetchMaps, Prefetcher};
 use crate::runs::Runs;
 use crate::values::RunValues;
 
@@ -54,7 +55,8 @@ impl Default for Options {
 pub struct Tier {
     counts: Arc<Counts>,
     memory: Arc<AtomicU64>,
-    runs: Arc<dyn Sizes>,
+    runs: Arc<dyn AnyRuns>,
+    prefetcher: OnceLock<Arc<Prefetcher>>,
     engine: Engine,
     removes_foreign: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -67,18 +69,23 @@ impl fmt::Debug for Tier {
     }
 }
 
-/// The sizes of runs, on whatever disk.
-trait Sizes: Send + Sync {
+/// Runs, on whatever disk.
+trait AnyRuns: Send + Sync {
     fn sizes(&self) -> (u64, u64);
+    fn prefetch_by(&self, prefetcher: &Arc<Prefetcher>) -> bool;
 }
 
-impl<D> Sizes for Runs<D>
+impl<D> AnyRuns for Runs<D>
 where
     D: Disk + Send + Sync,
     D::File: Send + Sync,
 {
     fn sizes(&self) -> (u64, u64) {
         Self::sizes(self)
+    }
+
+    fn prefetch_by(&self, prefetcher: &Arc<Prefetcher>) -> bool {
+        Self::prefetch_by(self, prefetcher)
     }
 }
 
@@ -129,6 +136,7 @@ impl Tier {
             counts,
             memory,
             runs,
+            prefetcher: OnceLock::new(),
             engine: engine.clone(),
             removes_foreign,
             stop,
@@ -139,6 +147,31 @@ impl Tier {
     /// Bytes of memory above which values go to files, from now on.
     pub fn set_memory(&self, bytes: u64) {
         self.memory.store(bytes, Ordering::Relaxed);
+    }
+
+    /// From now on programs with these maps may have values read before they are asked for, once
+    /// [`Self::enable_prefetch`] says so. Once only.
+    ///
+    /// # Errors
+    /// The system does not allow it, or programs of another server do so already
+    /// ([`io::ErrorKind::AlreadyExists`]): values are read when they are asked for.
+    pub fn prefetch(&self, maps: &PrefetchMaps<'_>) -> io::Result<()> {
+        if self.prefetcher.get().is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let prefetcher = Arc::new(Prefetcher::start(maps)?);
+        if !self.runs.prefetch_by(&prefetcher) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.prefetcher.get_or_init(|| prefetcher);
+        Ok(())
+    }
+
+    /// Whether values are read before they are asked for.
+    pub fn enable_prefetch(&self, is_on: bool) {
+        if let Some(prefetcher) = self.prefetcher.get() {
+            prefetcher.enable(is_on);
+        }
     }
 
     /// Has the files of other engines removed: the disk is this engine's, and has all that recovery needs.
@@ -170,6 +203,11 @@ impl Tier {
             unavailable: get(&counts.unavailable),
             write_errors: get(&counts.write_errors),
             runs_removed: get(&counts.runs_removed),
+            prefetch: self
+                .prefetcher
+                .get()
+                .map(|prefetcher| prefetcher.figures())
+                .unwrap_or_default(),
             trouble: trouble.unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

@@ -79,19 +79,30 @@ impl<'a> Setup<'a> {
 
     /// `bpfdb serve` with a log in this folder, answering through TCP.
     pub(crate) fn bpfdb(&self, folder: &Path, settings: &[&str]) -> Result<Server> {
-        self.bpfdb_between(&Self::namespaces(), folder, settings)
+        self.bpfdb_between(&Self::namespaces(), "off", folder, settings)
+    }
+
+    /// The same, with this for `local-clients`.
+    pub(crate) fn bpfdb_for(
+        &self,
+        local: &str,
+        folder: &Path,
+        settings: &[&str],
+    ) -> Result<Server> {
+        self.bpfdb_between(&Self::namespaces(), local, folder, settings)
     }
 
     /// The same in the first of these namespaces, with clients in the second.
     fn bpfdb_between(
         &self,
         namespaces: &[NetworkNamespace; 2],
+        local: &str,
         folder: &Path,
         settings: &[&str],
     ) -> Result<Server> {
         let folder = folder.display().to_string();
         let log = ["--appendonly", "yes", "--dir", &folder];
-        let settings = [&log[..], &["--local-clients", "off"], settings].concat();
+        let settings = [&log[..], &["--local-clients", local], settings].concat();
         Server::bpfdb_with(&settings, namespaces, self.plan.quick)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! values.rs       values in files, beside Redis that evicts                       ┐ the part
-//! compaction.rs   what is live of a file is rewritten: time, calls, processor     ┘ `values`
+//! cold.rs         GET of values in files, read by the daemon or by the kernel     │ `values`
+//! compaction.rs   what is live of a file is rewritten: time, calls, processor     ┘
 //! calls.rs        counts system calls
 //! creation.rs     what it takes to create a snapshot, by the number of records   ┐
 //! fork.rs         what it takes to fork a process with as much memory            │ the part
@@ -16,6 +17,7 @@
 mod beside;
 mod calls;
 mod checkpoint;
+mod cold;
 mod compaction;
 mod creation;
 mod fork;
@@ -71,6 +73,7 @@ pub(crate) fn measure(
         values::measure(plan, &setup)?
             .into_iter()
             .for_each(&mut *keep);
+        keep(cold::measure(plan, &setup)?);
         keep(compaction::measure(plan, &setup.place)?);
         setup.place.clear()?;
     }

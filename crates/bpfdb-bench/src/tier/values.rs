@@ -20,12 +20,12 @@ use crate::sample::Sample;
 use crate::tcp::{GET, Load, Results, SET, Server, fill};
 
 /// Bytes of a value.
-const SIZE: u32 = 1024;
+pub(super) const SIZE: u32 = 1024;
 const CONNECTIONS: u32 = 64;
 const THREADS: u32 = 2;
 const PIPELINES: [u32; 2] = [1, 16];
 /// Bytes of memory for each key: a key and the place of its value take half of it.
-const MEMORY: u64 = 384;
+pub(super) const MEMORY: u64 = 384;
 /// Of all keys those that are hot: one of so many.
 const HOT: u32 = 50;
 /// How long values may take to go to files.
@@ -72,7 +72,7 @@ fn start(setup: &Setup<'_>, plan: &Plan) -> Result<Vec<Server>> {
 }
 
 /// Bytes of memory in use, when so many are enough, and a little more.
-fn until_in_files(server: &Server, memory: u64) -> Result<u64> {
+pub(super) fn until_in_files(server: &Server, memory: u64) -> Result<u64> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let used = figure(server, "memory", "used_memory")?;

@@ -184,7 +184,7 @@ fn values_in_files_are_measured() {
     if names.len() > 1 {
         assert_eq!(
             names,
-            ["tier", "tier-latency", "tier-found", "tier-compaction"]
+            ["tier", "tier-latency", "tier-found", "tier-cold", "tier-compaction"]
         );
         let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
         assert_eq!(

@@ -13,6 +13,7 @@ pub(crate) mod queue;
 pub mod simulation;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use crate::format::layout::BLOCK;
 
@@ -114,6 +115,11 @@ pub trait DiskFile {
 
     /// Bytes of the file.
     fn size(&self) -> io::Result<u64>;
+
+    /// The file of the system that it is, by which the kernel can read it; `None`: it is none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Fills `bytes` unless the file ends before; says how many were read.
     fn read_whole(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {

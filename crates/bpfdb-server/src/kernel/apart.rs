@@ -196,7 +196,10 @@ impl Apart {
 }
 
 /// The front end's object with these maps, which are all that it has.
-fn open_sharing(front_end: FrontEnd, maps: &[(String, OwnedFd)]) -> bpfdb::Result<OpenObject> {
+pub(super) fn open_sharing(
+    front_end: FrontEnd,
+    maps: &[(String, OwnedFd)],
+) -> bpfdb::Result<OpenObject> {
     let mut object = bpfdb::open_object(front_end.object, front_end.name)?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

@@ -17,12 +17,17 @@ pub(super) const APART: &str = "apart";
 /// The one to which that leaves large collections.
 pub(super) const LARGE: &str = "large";
 
+/// The programs that have cold values read: of what is handed over, and of what arrives while the daemon has the
+/// connection.
+pub(super) const PREFETCH: &str = "prefetch";
+pub(super) const PREFETCH_SEGMENT: &str = "prefetch_segment";
+
 /// The programs of `bpf/redis.bpf.c`.
 pub(crate) fn front_end() -> FrontEnd {
     FrontEnd {
         name: "redis",
         object: objects::REDIS,
-        later: &[APART, LARGE],
+        later: &[APART, LARGE, PREFETCH, PREFETCH_SEGMENT],
     }
 }
 

@@ -19,6 +19,7 @@ use crate::instance::Instance;
 use crate::io::bell::Bell;
 use crate::io::poll::{Interest, Poll, Source};
 use crate::io::{socket, unix};
+use crate::kernel::prefetch;
 use crate::settings::Options;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::metrics;
@@ -89,6 +90,10 @@ impl Server {
             ..
         } = front_end;
         let programs = programs.attach(&cgroup, &settings.local_clients)?;
+        if let Some(tier) = options.tier.as_ref().filter(|_| settings.tier) {
+            prefetch::start(&programs, tier);
+            tier.enable_prefetch(settings.tier_prefetch);
+        }
         let sessions = programs.connections.len();
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings

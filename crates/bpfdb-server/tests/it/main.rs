@@ -35,6 +35,7 @@ mod multi;
 mod operation;
 mod pipelines;
 mod preempted;
+mod prefetch;
 mod procedures;
 mod protocol;
 mod publish;

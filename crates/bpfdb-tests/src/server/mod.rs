@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 use crate::log::TestLog;
 use crate::process::dies_with_us;
 use bpfdb::Engine;
+use bpfdb_log::Disk;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_server::settings::{AppendFsync, Settings};
+use bpfdb_server::settings::{AppendFsync, Settings, Size};
 use bpfdb_server::{Error, FrontEnd, Options, ProgramLoader, Server, Stopper};
 use bpfdb_tier::Tier;
 pub use client::Client;
@@ -161,6 +162,31 @@ impl TestServer {
         let mut next = Self::start_on(engine, log, tier, settings, programs);
         next.test_log = test_log;
         next
+    }
+
+    /// The same on an engine whose values go to files of `disk`, each as soon as no transaction has it, and come
+    /// back when they are read twice.
+    pub fn start_tiered<D>(disk: D, settings: Settings) -> Self
+    where
+        D: Disk + Send + Sync + 'static,
+        D::File: Send + Sync,
+    {
+        cgroup::own();
+        let engine = Engine::create(&bpfdb::Options::default()).expect("an engine");
+        let options = bpfdb_tier::Options {
+            memory: 0,
+            run_size: 1 << 20,
+            rest: Duration::from_millis(20),
+        };
+        let tier = Tier::start(&engine, disk, options).expect("cold values");
+        let settings = Settings {
+            local_clients: cgroup::chosen(),
+            tier: true,
+            // What CONFIG SET makes of it: all values go.
+            tier_memory: Size(1),
+            ..settings
+        };
+        Self::start_on(engine, None, Some(Arc::new(tier)), settings, None)
     }
 
     /// `programs`: those of a server that this engine had before.

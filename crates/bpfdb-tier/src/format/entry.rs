@@ -20,7 +20,8 @@ use bpfdb::{COLD_GRAIN, ColdPlace};
 use super::run::RunId;
 use super::{Invalid, bytes_at, u32_at, u64_at};
 
-const HEAD: usize = 48;
+/// Bytes of an entry before its key.
+pub(crate) const HEAD: usize = 48;
 
 /// Bytes of an entry, without the zeros at its end.
 pub fn size(key: &[u8], len: u64) -> u64 {

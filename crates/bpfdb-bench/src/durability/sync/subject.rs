@@ -57,7 +57,8 @@ impl Subjects {
         let keys = setup.plan.tcp_keys;
         let folder = |name: &str| setup.place.disk(name);
         let always = ["--appendfsync", "always"];
-        let mut servers = vec![setup.bpfdb_between(&namespaces, &folder("sync"), &always)?];
+        let mut servers =
+            vec![setup.bpfdb_between(&namespaces, "off", &folder("sync"), &always)?];
         for (number, program) in setup.redis.iter().enumerate() {
             let settings = [&["--appendonly", "yes"][..], &always].concat();
             let folder = folder(&format!("sync-redis-{number}"));

@@ -23,13 +23,14 @@ pub(super) const INCLUDES: &[(&str, &[&str])] = &[
             "values",
             "procedures",
             "net",
+            "tier",
         ],
     ),
     ("proxy", &["abi"]),
     ("table_file", &["abi"]),
     ("ring", &["abi"]),
     ("table", &["abi", "ring", "table_file"]),
-    ("tier", &["abi", "operators"]),
+    ("tier", &["abi", "operators", "ring"]),
     // Of `net` only what is read of kernel structures.
     ("pg", &["abi", "proxy", "net"]),
     ("api", &["abi", "operators", "values", "procedures"]),
@@ -135,7 +136,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-ring", &["abi", "mapped", "ring"]),
     of("bpfdb-tier", &[
-        "abi", "figures", "format", "runs", "check", "values", "writer", "victims", "compact", "demoter", "tier", "tests",
+        "abi", "format", "prefetch", "figures", "runs", "check", "values", "writer", "victims", "compact", "demoter", "tier", "tests",
     ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
@@ -160,7 +161,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-server", &[
         "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
         "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures",
-        "kernel/apart", "kernel/waiting", "stats", "eviction",
+        "kernel/apart", "kernel/prefetch", "kernel/waiting", "stats", "eviction",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[

@@ -60,6 +60,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let settings = &context.instance.settings;
     if let Some(tier) = context.instance.tier.as_ref().filter(|_| settings.tier) {
         tier.set_memory(memory::tier_memory(settings, context.engine.memory_limit()));
+        tier.enable_prefetch(settings.tier_prefetch);
     }
     context.instance.parameters = parameters;
     if !was_sync && context.instance.is_sync(None) {

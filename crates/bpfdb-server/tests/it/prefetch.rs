@@ -1,0 +1,302 @@
+//! Cold values that the kernel has read before the daemon asks for them: every reply is what it would be
+//! without.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use bpfdb_log::Directory;
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::Settings;
+use bpfdb_tests::server::{AtEnd, Client, TestServer, request, wait_until};
+
+use super::groups::figure;
+
+/// Values of many lengths, up to more than one read takes.
+fn value(number: usize) -> Vec<u8> {
+    let len = 100 + number * 7919 % 14_000;
+    let mut word = number as u64 * 0x9E37_79B9 + 1;
+    let bytes = (0..len).map(|_| {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (word >> 56) as u8
+    });
+    bytes.collect()
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key:{number}").into_bytes()
+}
+
+fn bulk(value: &[u8]) -> Vec<u8> {
+    let mut reply = format!("${}\r\n", value.len()).into_bytes();
+    reply.extend_from_slice(value);
+    reply.extend_from_slice(b"\r\n");
+    reply
+}
+
+fn tiered(directory: &Path) -> TestServer {
+    let disk = Directory::own(directory).expect("a directory");
+    TestServer::start_tiered(disk, Settings::default())
+}
+
+/// Sets so many keys, and waits until all of their values are in files.
+fn fill(client: &mut Client, keys: usize) {
+    for number in 0..keys {
+        let set = client.ask(&[b"SET", &key(number), &value(number)]);
+        assert_eq!(set, b"+OK\r\n");
+    }
+    until_cold(client, keys);
+}
+
+fn until_cold(client: &mut Client, keys: usize) {
+    wait_until("values are in files", || {
+        figure(client, "tier_values") == keys as u64
+    });
+}
+
+/// Reads that were begun before their value was asked for, whether they had completed then or not.
+fn asked(client: &mut Client) -> u64 {
+    figure(client, "tier_prefetches_used") + figure(client, "tier_prefetches_late")
+}
+
+#[test]
+fn single_reads_pipelines_and_transactions_find_values_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    client.receive_until_known();
+    const KEYS: usize = 64;
+    fill(&mut client, KEYS);
+
+    let before = asked(&mut client);
+    for number in 0..KEYS {
+        let reply = client.ask(&[b"GET", &key(number)]);
+        assert_eq!(reply, bulk(&value(number)), "key {number}");
+    }
+    let single = asked(&mut client);
+    assert!(single > before, "none of {KEYS} reads began before");
+
+    until_cold(&mut client, KEYS);
+    let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
+    client.send(&all.collect::<Vec<_>>().concat());
+    for number in 0..KEYS {
+        assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
+    }
+    let piped = asked(&mut client);
+    assert!(piped > single + 1, "one of {KEYS} reads began before");
+
+    until_cold(&mut client, KEYS);
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+    let words: Vec<&[u8]> = [&b"MGET"[..]]
+        .into_iter()
+        .chain(keys.iter().map(Vec::as_slice))
+        .collect();
+    let mut expected = format!("*{KEYS}\r\n").into_bytes();
+    (0..KEYS).for_each(|number| expected.extend(bulk(&value(number))));
+    assert_eq!(client.ask(&words), expected);
+    let many = asked(&mut client);
+    assert!(many > piped + 1, "one of {KEYS} reads began before");
+
+    until_cold(&mut client, KEYS);
+    let block = [&b"MULTI"[..]].map(|word| request(&[word]));
+    let reads = keys.iter().map(|key| request(&[b"GET", key]));
+    let block = block.into_iter().chain(reads).chain([request(&[b"EXEC"])]);
+    client.send(&block.collect::<Vec<_>>().concat());
+    assert_eq!(client.reply(), b"+OK\r\n");
+    for _ in 0..KEYS {
+        assert_eq!(client.reply(), b"+QUEUED\r\n");
+    }
+    assert_eq!(client.reply(), expected);
+    assert!(
+        asked(&mut client) > many + 1,
+        "one of {KEYS} reads began before"
+    );
+}
+
+#[test]
+fn values_of_other_types_and_databases_are_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    assert_eq!(client.say("SELECT 3"), "+OK\r\n");
+    let long = "x".repeat(400);
+    assert_eq!(client.say(&format!("HSET h f {long}")), ":1\r\n");
+    assert_eq!(client.say(&format!("RPUSH l {long} b")), ":2\r\n");
+    assert_eq!(client.say(&format!("SET s {long} EX 1000")), "+OK\r\n");
+    until_cold(&mut client, 3);
+    let before = asked(&mut client);
+    assert_eq!(client.say("HGET h f"), format!("$400\r\n{long}\r\n"));
+    assert_eq!(client.say("LINDEX l 1"), "$1\r\nb\r\n");
+    assert_eq!(client.say("GETRANGE s 398 500"), "$2\r\nxx\r\n");
+    assert!(asked(&mut client) > before);
+    assert!(client.say("GET h").starts_with("-WRONGTYPE"));
+}
+
+#[test]
+fn more_reads_than_there_are_slots_for_are_all_answered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    const KEYS: usize = 1500;
+    fill(&mut client, KEYS);
+    for _ in 0..3 {
+        let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
+        client.send(&all.collect::<Vec<_>>().concat());
+        for number in 0..KEYS {
+            assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_no_slot_taken() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    const KEYS: usize = 600;
+    fill(&mut client, KEYS);
+    for _ in 0..10 {
+        let mut gone = server.client();
+        let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
+        gone.send(&all.collect::<Vec<_>>().concat());
+    }
+    until_cold(&mut client, KEYS);
+    let before = asked(&mut client);
+    wait_until("reads are used again", || {
+        for number in 0..20 {
+            assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
+        }
+        asked(&mut client) > before + 10
+    });
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_of_its_key_and_never_nil() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    client.receive_until_known();
+    const KEYS: usize = 16;
+    fill(&mut client, KEYS);
+    const DAMAGED: usize = 5;
+    assert!(
+        flip(directory.path(), &value(DAMAGED)),
+        "the value is in a file"
+    );
+    for round in 0..20 {
+        for number in 0..KEYS {
+            let reply = client.ask(&[b"GET", &key(number)]);
+            if number == DAMAGED {
+                let reply = String::from_utf8_lossy(&reply);
+                assert!(reply.starts_with("-TIER_CORRUPT"), "{reply}");
+            } else {
+                assert_eq!(reply, bulk(&value(number)), "round {round}, key {number}");
+            }
+        }
+    }
+    assert!(figure(&mut client, "tier_corrupt") >= 20);
+    // What is written over is right again.
+    let set = client.ask(&[b"SET", &key(DAMAGED), b"new"]);
+    assert_eq!(set, b"+OK\r\n");
+    assert_eq!(client.ask(&[b"GET", &key(DAMAGED)]), b"$3\r\nnew\r\n");
+}
+
+/// Flips a bit of this value in the file that has it.
+fn flip(directory: &Path, value: &[u8]) -> bool {
+    let files = fs::read_dir(directory.join("tier")).expect("a folder");
+    let paths = files.map(|file| file.expect("a file").path());
+    paths.into_iter().any(|path| {
+        let bytes = fs::read(&path).expect("read");
+        let mut windows = bytes.windows(value.len());
+        let Some(at) = windows.position(|window| window == value) else {
+            return false;
+        };
+        let at = at + value.len() / 2;
+        let file = OpenOptions::new().write(true).open(&path).expect("opened");
+        file.write_all_at(&[bytes[at] ^ 4], at as u64)
+            .expect("written");
+        true
+    })
+}
+
+/// One client writes larger and larger numbers, others never see one become smaller, nor less than what was
+/// acknowledged before they asked.
+#[test]
+fn what_is_written_meanwhile_wins() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    const KEYS: usize = 8;
+    const WRITES: u64 = 400;
+    let text = |version: u64| format!("{version:0>700}").into_bytes();
+    let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let mut client = server.client();
+    for number in 0..KEYS {
+        assert_eq!(client.ask(&[b"SET", &key(number), &text(0)]), b"+OK\r\n");
+    }
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut reader = server.client();
+                reader.receive_until_known();
+                while !over.load(Ordering::Relaxed) {
+                    for (number, acknowledged) in acknowledged.iter().enumerate() {
+                        let least = acknowledged.load(Ordering::Acquire);
+                        let reply = reader.ask(&[b"GET", &key(number)]);
+                        let found = String::from_utf8(reply).expect("text");
+                        let found = found.strip_prefix("$700\r\n").expect("a value");
+                        let found: u64 = found.trim_end().parse().expect("a number");
+                        assert!(found >= least, "key {number}: {found} after {least}");
+                    }
+                }
+            });
+        }
+        let _end = AtEnd::of(&over);
+        for version in 1..=WRITES {
+            for (number, acknowledged) in acknowledged.iter().enumerate() {
+                let set = client.ask(&[b"SET", &key(number), &text(version)]);
+                assert_eq!(set, b"+OK\r\n");
+                acknowledged.store(version, Ordering::Release);
+            }
+        }
+    });
+}
+
+#[test]
+fn it_can_be_switched_off_and_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    client.receive_until_known();
+    const KEYS: usize = 32;
+    fill(&mut client, KEYS);
+    let started = |client: &mut Client| figure(client, "tier_prefetches");
+    assert_eq!(client.say("CONFIG SET tier-prefetch no"), "+OK\r\n");
+    let before = started(&mut client);
+    for number in 0..KEYS {
+        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
+    }
+    assert_eq!(started(&mut client), before);
+    until_cold(&mut client, KEYS);
+    assert_eq!(client.say("CONFIG SET tier-prefetch yes"), "+OK\r\n");
+    for number in 0..KEYS {
+        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
+    }
+    assert!(started(&mut client) > before);
+}
+
+/// A disk whose files the kernel cannot read.
+#[test]
+fn without_files_of_the_system_the_daemon_reads() {
+    let server = TestServer::start_tiered(SimulatedDisk::new(1), Settings::default());
+    let mut client = server.client();
+    client.receive_until_known();
+    const KEYS: usize = 32;
+    fill(&mut client, KEYS);
+    for number in 0..KEYS {
+        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
+    }
+    assert_eq!(figure(&mut client, "tier_prefetches_used"), 0);
+}
