@@ -195,7 +195,8 @@ fn values_in_files_are_measured() {
         let found = |row: usize| rows(2)[row][1].as_str().expect("text");
         assert_eq!((found(0), found(1)), ("100.0", "100.0"));
         assert_ne!(rows(2)[1][3], "0", "bytes of files");
-        assert_eq!(rows(3).len(), 4, "three ways, and the target");
+        assert_eq!(rows(3).len(), 8, "two ways to the server, four loads");
+        assert_eq!(rows(4).len(), 4, "three ways, and the target");
     }
 }
 

@@ -15,8 +15,9 @@ use nix::unistd::Pid;
 const VALUE: usize = 1000;
 /// Requests of one message.
 const AT_ONCE: u64 = 64;
-const TIER: [&str; 7] = [
+const TIER: [&str; 8] = [
     "--tier",
+    "--tier-prefetch",
     "--tier-memory",
     "16M",
     "--maxmemory",

@@ -232,7 +232,7 @@ settings! {
     /// eighths of it
     tier_memory "tier-memory": Size => Size(0), Now;
     /// Have the kernel read such values before the daemon asks for them
-    tier_prefetch "tier-prefetch": bool => true, Now;
+    tier_prefetch "tier-prefetch": bool => false, Now;
 
     /// Seconds between two checkpoints, if anything was written; 0: none because of time
     checkpoint_every "checkpoint-every": u64, 0..=31_536_000 => 3600, Restart;

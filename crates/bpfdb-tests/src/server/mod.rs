@@ -182,6 +182,7 @@ impl TestServer {
         let settings = Settings {
             local_clients: cgroup::chosen(),
             tier: true,
+            tier_prefetch: true,
             // What CONFIG SET makes of it: all values go.
             tier_memory: Size(1),
             ..settings
