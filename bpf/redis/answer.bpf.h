@@ -23,7 +23,8 @@ _Static_assert(sizeof(struct bpfdb_redis_connection) <=
 
 static __always_inline void front_end_opened(struct bpfdb_connection *c)
 {
-	*redis_of(c) = (struct bpfdb_redis_connection){};
+	/* The daemon is the first to answer where there is a password, and says who is admitted. */
+	*redis_of(c) = (struct bpfdb_redis_connection){.may_prefetch = !LOAD(gate.closed)};
 }
 
 /* ---- Counting ------------------------------------------------------------ */

@@ -50,6 +50,7 @@ struct context {
 			u32 prefetch_keys; /* looked up so far */
 			u32 prefetch_next; /* the next argument is a key whose value is needed */
 			u32 prefetch_all; /* and all that follow it are */
+			u32 prefetch_begun; /* reads that have begun */
 		};
 		struct { /* collections */
 			struct packed_entry entry; /* found, or to be written */

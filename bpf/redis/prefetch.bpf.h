@@ -9,8 +9,11 @@
  * 1. It runs in the midst of redis_answer, in whose context and session it works. It executes nothing: of
  *    the session it changes only what every look-up does.
  * 2. While the daemon has the connection it also has the session. So redis_verdict enters the other one for what
- *    arrives then, which opens a session for the time of its look-ups.
+ *    arrives then, which opens a session for the time of its look-ups. Most of such segments ask for no value:
+ *    they are the middle of a long argument, or writes. For these no session is opened, and for the former no
+ *    context is taken.
  * 3. A wrong guess of what is a key costs a look-up, or a read in vain.
+ * 4. Nothing is looked up for a client that has not authenticated, or subscribes (may_prefetch).
  */
 #ifndef BPFDB_REDIS_PREFETCH_BPF_H
 #define BPFDB_REDIS_PREFETCH_BPF_H
@@ -25,25 +28,65 @@ enum prefetched {
 	PREFETCH_ALL,
 };
 
-/* What replaces a value reads none. */
-static __always_inline enum prefetched prefetched_of(u64 name)
+/* What replaces a value, or asks only whether there is one, reads none. Of commands that the kernel does not know, most
+ * have a key first; these are the frequent ones that have none, or several. BITOP's first argument is looked up as if it
+ * were a key, as are the script and the number before those of EVAL. A subprogram, so that the verifier walks these
+ * branches once. */
+__noinline enum prefetched prefetched_of(u64 name)
 {
 	switch (name) {
+	case NAME_WORD(AUTH, 0):
+	case NAME_WORD(CLIENT, 0):
+	case NAME_WORD(COMMAND, 0):
+	case NAME_WORD(CONFIG, 0):
 	case NAME_OF(DEL):
+	case NAME_OF(EXISTS):
+	case NAME_WORD(FUNCTION, 0):
+	case NAME_WORD(HELLO, 0):
+	case NAME_WORD(INFO, 0):
 	case NAME_OF(MSET):
 	case NAME_OF(PSETEX):
+	case NAME_WORD(PUBLISH, 0):
+	case NAME_WORD(SCRIPT, 0):
+	case NAME_WORD(SELECT, 0):
 	case NAME_OF(SET):
 	case NAME_OF(SETEX):
 	case NAME_OF(SETNX):
+	case NAME_OF(TOUCH):
 	case NAME_OF(UNLINK): return PREFETCH_NONE;
+	case NAME_WORD(BITOP, 0):
+	case NAME_WORD(EVAL, 0):
 	case NAME_OF(EVALSHA):
 	case NAME_OF(EVALSHA_RO):
-	case NAME_OF(EXISTS):
 	case NAME_OF(FCALL):
 	case NAME_OF(FCALL_RO):
-	case NAME_OF(MGET): return PREFETCH_ALL;
+	case NAME_WORD(LCS, 0):
+	case NAME_OF(MGET):
+	case NAME_WORD(SDIFF, 0):
+	case NAME_WORD(SINTER, 0):
+	case NAME_WORD(SUNION, 0):
+	case NAME_WORD(ZDIFF, 0):
+	case NAME_WORD(ZINTER, 0):
+	case NAME_WORD(ZUNION, 0): return PREFETCH_ALL;
 	}
 	return name_flags(name) & (BPFDB_READS | BPFDB_WRITES) ? PREFETCH_FIRST : PREFETCH_NONE;
+}
+
+/* Passes over requests that need no value. False: no other follows; else c->request is there. */
+__noinline int requests_pass(struct context *c NONNULL)
+{
+	repeat(i, BPFDB_PREFETCH_ARGUMENTS)
+	{
+		c->at = c->request;
+		if (c->at >= c->size || command_name(c) != DONE)
+			return false;
+		if (c->argc && prefetched_of(c->name) != PREFETCH_NONE)
+			return true;
+		if (args_pass(c) != DONE)
+			return false;
+		c->request = c->at;
+	}
+	return false;
 }
 
 /* Goes over the arguments of the command whose name was parsed last. False: the message ends, or is none that
@@ -65,8 +108,11 @@ __noinline int args_prefetch(struct context *c NONNULL, struct bpfdb_session *s 
 		if (c->prefetch_keys >= BPFDB_PREFETCH_KEYS)
 			return false;
 		c->prefetch_keys++;
-		if (arg_to_key(c, s) == DONE)
-			prefetch_key(s);
+		if (arg_to_key(c, s) != DONE || !prefetch_key(s))
+			continue;
+		/* io_uring's thread takes what comes while it is awake. */
+		if (!c->prefetch_begun++)
+			prefetch_wake();
 	}
 	return true;
 }
@@ -76,11 +122,15 @@ static __always_inline void requests_prefetch(struct context *c, struct bpfdb_se
 	c->at = c->request;
 	c->prefetch_arguments = 0;
 	c->prefetch_keys = 0;
+	c->prefetch_begun = 0;
 	repeat(i, BPFDB_PREFETCH_ARGUMENTS)
 	{
 		if (c->at >= c->size || command_name(c) != DONE || !args_prefetch(c, s))
 			break;
 	}
+	/* It may have gone to sleep again, or have been waking up. */
+	if (c->prefetch_begun > 1)
+		prefetch_wake();
 }
 
 SEC("sk_msg")
@@ -91,9 +141,19 @@ int redis_prefetch(struct sk_msg_md *m)
 	struct context *c = data ? context_at(data->context) : NULL;
 	struct bpfdb_session *s = data ? bpfdb_session(data->index) : NULL;
 
-	if (c && s && LOAD(prefetching.is_on))
+	if (c && s && LOAD(prefetching.is_on) && c->own.may_prefetch)
 		requests_prefetch(c, s);
 	return 0;
+}
+
+/* Does it begin a request, of a client for which values may be read? */
+static __always_inline bool segment_asks(struct __sk_buff *skb, const struct bpfdb_connection *of)
+{
+	const struct bpfdb_redis_connection *own = (const void *)of->front_end;
+	u8 first;
+
+	return LOAD(prefetching.is_on) && LOAD(own->may_prefetch) && !LOAD(gate.paused) &&
+	       !bpf_skb_load_bytes(skb, 0, &first, sizeof(first)) && first == '*';
 }
 
 /* The beginning of a segment, as long as a window is, is the message. */
@@ -117,12 +177,16 @@ static __always_inline bool segment_open(struct __sk_buff *skb, struct context *
 
 static __always_inline void segment_walk(struct context *c, const struct bpfdb_connection *of)
 {
-	int index = bpfdb_session_open(BPFDB_SESSION_USER);
-	struct bpfdb_session *s = index >= 0 ? bpfdb_session(index) : NULL;
+	struct bpfdb_session *s;
+	int index;
 
+	c->own = *(const struct bpfdb_redis_connection *)of->front_end;
+	if (!requests_pass(c))
+		return;
+	index = bpfdb_session_open(BPFDB_SESSION_USER);
+	s = index >= 0 ? bpfdb_session(index) : NULL;
 	if (!s)
 		return;
-	c->own = *(const struct bpfdb_redis_connection *)of->front_end;
 	requests_prefetch(c, s);
 	bpfdb_session_close(s);
 }
@@ -131,13 +195,14 @@ SEC("sk_skb/verdict")
 int redis_prefetch_segment(struct __sk_buff *skb)
 {
 	u64 cookie = bpf_get_socket_cookie(skb);
-	u32 *index = bpf_map_lookup_elem(&cookies, &cookie), number;
+	u32 *index = bpf_map_lookup_elem(&cookies, &cookie);
 	struct bpfdb_connection *connection = index ? connection_at(*index) : NULL;
 	struct context *c;
 
-	if (!connection || !LOAD(prefetching.is_on))
+	if (!connection || !segment_asks(skb, connection))
 		return 0;
-	c = context_claim(&number);
+	/* That of this processor, or none: messages that find no context go to the daemon. */
+	c = context_try(bpf_get_smp_processor_id());
 	if (!c)
 		return 0;
 	if (segment_open(skb, c))

@@ -11,8 +11,9 @@
  * A slot (struct bpfdb_prefetch) is found by run and offset. Its states:
  *
  *   FREE ── prefetch_start ──► CLAIMED ──► READING ── the daemon takes the completion ──► READ
- *    ▲                           │                                                         │
- *    ├── no place in the ring ───┘                          the daemon copies the entry: TAKEN
+ *    ▲                           │          │                                              │
+ *    ├── no place in the ring ───┘          │               the daemon copies the entry: TAKEN
+ *    ├── the same, and it was late ◄────────┘                                              │
  *    └────── no command has asked for it in a while ◄──────────────────────────────────────┘
  *
  * 1. A slot that is READING becomes nothing else before the daemon has taken its completion. So no read
@@ -36,7 +37,7 @@
 
 struct bpfdb_prefetching prefetching SEC(".bss.prefetch");
 
-/* The daemon of a server with cold values makes it larger. */
+/* The programs that use it are loaded with a larger one, which the daemon makes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -45,10 +46,11 @@ struct {
 	__type(value, struct bpfdb_prefetch);
 } prefetches SEC(".maps");
 
-/* Wakes io_uring's thread, which polls it; what is in it means nothing. The daemon empties it. */
+/* Wakes io_uring's thread, which polls it; what is in it means nothing. The daemon empties it when it looks for
+ * completions; there is room for a thousand records until then. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 16384);
 } prefetch_bell SEC(".maps");
 
 _Static_assert((BPFDB_PREFETCHES & (BPFDB_PREFETCHES - 1)) == 0, "numbers are masked");
@@ -134,7 +136,8 @@ static __always_inline u32 prefetch_claim(u64 run, u32 offset)
 	return NO_SLOT;
 }
 
-/* Has an entry of `bytes` bytes read, unless it is under way. */
+/* Has an entry of `bytes` bytes read, unless it is under way: 1 if the read has begun. The caller wakes io_uring's
+ * thread (prefetch_wake). */
 __noinline int prefetch_start(u64 run, u32 offset, u64 bytes)
 {
 	struct bpfdb_prefetch *slot;
@@ -156,13 +159,12 @@ __noinline int prefetch_start(u64 run, u32 offset, u64 bytes)
 		return 0;
 	}
 	ADD(&prefetching.started, 1);
-	prefetch_wake();
 	return 1;
 }
 
 /* The same for the value of the session's key, if that is cold. Of no transaction, and no access. Inlined:
  * a look-up needs the frames. */
-static __always_inline void prefetch_key(struct bpfdb_session *s)
+static __always_inline int prefetch_key(struct bpfdb_session *s)
 {
 	struct bpfdb_large *large;
 	u64 run, len;
@@ -170,15 +172,16 @@ static __always_inline void prefetch_key(struct bpfdb_session *s)
 
 	if (UNTRACKED(s, OF_ANY_TYPE(s, bpfdb_peek(s))) != BPFDB_FOUND ||
 	    !form_is_large(s->value_len))
-		return;
+		return 0;
 	large = bpfdb_at(s->value[0]);
 	if (!large)
-		return;
+		return 0;
 	run = LOAD(large->place.run);
 	offset = LOAD(large->place.offset);
 	len = LOAD(large->len);
-	if (run && bpfdb_still_valid(s))
-		prefetch_start(run, offset, BPFDB_RUN_ENTRY_HEAD + s->key_len + len);
+	if (!run || !bpfdb_still_valid(s))
+		return 0;
+	return prefetch_start(run, offset, BPFDB_RUN_ENTRY_HEAD + s->key_len + len);
 }
 
 #endif

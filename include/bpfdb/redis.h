@@ -29,6 +29,8 @@ struct bpfdb_redis_connection {
 	__u32 given_up; /* 1: the call of a procedure that comes first has been tried, and is
 			 * the daemon's */
 	__u32 database; /* of its keys; the daemon, whose command SELECT is, writes it */
+	__u32 may_prefetch; /* its client has authenticated, or need not, and executes commands on keys: values
+			     * may be read for it. The daemon writes it */
 };
 
 /* Error replies that are not in the list of status.h. */

@@ -52,7 +52,7 @@ pub use compact::{CompactionError, Compactor, Rewritten};
 #[doc(hidden)]
 pub use demoter::ByKeys;
 pub use figures::{Counts, Figures, Found};
-pub use prefetch::{PREFETCHES, PrefetchFigures, PrefetchMaps};
+pub use prefetch::{PrefetchFigures, PrefetchMaps, create_reads};
 pub use runs::{FOLDER, MANIFEST, Runs, run_name};
 pub use tier::{Options, Tier};
 pub use values::RunValues;

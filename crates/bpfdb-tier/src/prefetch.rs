@@ -5,18 +5,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use bpfdb::{COLD_GRAIN, ColdPlace};
 use bpfdb_ring::{Completion, Entry, Mapped, Options, Ring};
+use libbpf_rs::{MapHandle, MapType};
+use libbpf_sys::{BPF_F_MMAPABLE, bpf_map_create_opts};
 
 use crate::abi::{self, bpfdb_prefetch, bpfdb_prefetching};
 use crate::format::entry;
 
 /// Reads at the same time: entries of the map `prefetches`.
-pub const PREFETCHES: u32 = abi::BPFDB_PREFETCHES;
+const PREFETCHES: u32 = abi::BPFDB_PREFETCHES;
 const SLOTS: usize = PREFETCHES as usize;
 const STRIDE: usize = size_of::<bpfdb_prefetch>();
 const ENTRY: usize = abi::BPFDB_PREFETCH_ENTRY as usize;
@@ -50,13 +52,38 @@ mod tests;
 pub struct PrefetchMaps<'a> {
     /// `.bss.prefetch`.
     pub memory: BorrowedFd<'a>,
-    /// `prefetches`, with [`PREFETCHES`] entries.
+    /// `prefetches`, as [`create_reads`] makes it.
     pub reads: BorrowedFd<'a>,
     /// `prefetch_bell`.
     pub bell: BorrowedFd<'a>,
 }
 
-/// What has become of reads since the start.
+/// A map for the memory of all reads, 6 MiB, with which programs are to be loaded in place of their own one of this type.
+///
+/// # Errors
+/// Those of the system.
+pub fn create_reads() -> io::Result<MapHandle> {
+    create_map(MapType::Array, 4, STRIDE, PREFETCHES, BPF_F_MMAPABLE)
+}
+
+fn create_map(
+    kind: MapType,
+    key: u32,
+    value: usize,
+    entries: u32,
+    flags: u32,
+) -> io::Result<MapHandle> {
+    let options = bpf_map_create_opts {
+        sz: size_of::<bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: flags,
+        ..Default::default()
+    };
+    let name = Some("prefetches");
+    MapHandle::create(kind, name, key, value as u32, entries, &options).map_err(io::Error::other)
+}
+
+/// What has become of reads since the start. Of those that were started and have ended, each is in one of `used`, `late`,
+/// `unused` and `failed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchFigures {
     /// That the kernel has begun.
@@ -65,7 +92,7 @@ pub struct PrefetchFigures {
     pub crowded: u64,
     /// Whose value was asked for, and found.
     pub used: u64,
-    /// That were still under way when their value was asked for.
+    /// That were still under way when their value was asked for, so that it was read without them.
     pub late: u64,
     /// That nothing has asked for.
     pub unused: u64,
@@ -88,6 +115,9 @@ struct Known {
     result: AtomicI32,
     /// Completions so far. Changed by the thread that has the lock of [`Prefetcher::read`].
     completions: AtomicU32,
+    /// The number of the completion that nothing waits for any more: its value was asked for before, and read
+    /// otherwise. If two threads look at the slot at once it may be that of another read, which is made in vain then.
+    late: AtomicU32,
 }
 
 /// A read that has completed.
@@ -106,6 +136,8 @@ pub(crate) struct Prefetcher {
     memory: Mapped,
     reads: Mapped,
     bell: Bell,
+    /// io_uring's thread does not poll the bell.
+    bell_is_lost: AtomicBool,
     known: Vec<Known>,
     /// Completed, oldest first.
     read: Mutex<VecDeque<Read>>,
@@ -146,6 +178,7 @@ impl Prefetcher {
             memory,
             reads,
             bell,
+            bell_is_lost: AtomicBool::new(false),
             known: (0..SLOTS).map(|_| Known::default()).collect(),
             read: Mutex::default(),
             counts: Counts::default(),
@@ -272,7 +305,11 @@ impl Prefetcher {
             abi::BPFDB_PREFETCH_READING => {}
             _ => return false,
         }
-        self.counts.late.fetch_add(1, Ordering::Relaxed);
+        let known = &self.known[slot];
+        let number = known.completions.load(Ordering::Relaxed).wrapping_add(1);
+        if known.late.swap(number, Ordering::Relaxed) != number {
+            self.counts.late.fetch_add(1, Ordering::Relaxed);
+        }
         if self.ring.sleeps_over_requests() {
             // If it cannot be woken, reads stay late.
             let _ = self.ring.wake();
@@ -280,9 +317,14 @@ impl Prefetcher {
         false
     }
 
-    /// Learns which reads have completed, and makes room where nothing has asked for the value.
+    /// Learns which reads have completed, and makes room where nothing has asked for the value. Does nothing while
+    /// another thread does this: the server's thread waits for none.
     pub(crate) fn take_completions(&self) {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = match self.read.try_lock() {
+            Ok(read) => read,
+            Err(TryLockError::Poisoned(read)) => read.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         let now = Instant::now();
         self.ring.take(|completion| match completion.user_data {
             BELL => self.hear_bell(completion),
@@ -293,6 +335,10 @@ impl Prefetcher {
                 let completions = known.completions.load(Ordering::Relaxed).wrapping_add(1);
                 known.completions.store(completions, Ordering::Relaxed);
                 let state = self.state(slot);
+                if known.late.load(Ordering::Relaxed) == completions {
+                    state.store(abi::BPFDB_PREFETCH_FREE, Ordering::Release);
+                    return;
+                }
                 state.store(abi::BPFDB_PREFETCH_READ, Ordering::Release);
                 read.push_back(Read {
                     when: now,
@@ -302,38 +348,51 @@ impl Prefetcher {
             }
         });
         self.bell.empty();
+        self.find_bell();
         while let Some(&oldest) = read.front()
             && now.duration_since(oldest.when) > KEPT
         {
             read.pop_front();
-            self.forget(oldest);
+            if !self.forget(oldest) {
+                read.push_back(Read {
+                    when: now,
+                    ..oldest
+                });
+            }
         }
     }
 
     /// A program has found io_uring's thread asleep.
     fn hear_bell(&self, completion: Completion) {
-        if completion.flags & MORE != 0 {
-            return;
-        }
-        if completion.result < 0 || !self.poll_bell() {
-            tracing::warn!(
-                result = completion.result,
-                "io_uring's thread is woken by commands that need a value only"
-            );
+        if completion.flags & MORE == 0 {
+            self.bell_is_lost.store(true, Ordering::Relaxed);
         }
     }
 
-    fn forget(&self, old: Read) {
+    /// Has the bell polled again if its poll has ended. A program may be writing to the queue, or that be full: then
+    /// the next call tries again.
+    fn find_bell(&self) {
+        if self.bell_is_lost.load(Ordering::Relaxed) && self.poll_bell() {
+            self.bell_is_lost.store(false, Ordering::Relaxed);
+            // If it cannot be woken, the next command that finds a late read tries again.
+            let _ = self.ring.wake();
+        }
+    }
+
+    /// Makes room where the slot still has this read. False: another thread has it for the moment.
+    fn forget(&self, old: Read) -> bool {
         if self.known[old.slot].completions.load(Ordering::Relaxed) != old.completions {
-            return;
+            return true;
         }
         let (read, free) = (abi::BPFDB_PREFETCH_READ, abi::BPFDB_PREFETCH_FREE);
         let state = self.state(old.slot);
-        if state
-            .compare_exchange(read, free, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
-            self.counts.unused.fetch_add(1, Ordering::Relaxed);
+        match state.compare_exchange(read, free, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => {
+                self.counts.unused.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            // It may be about to say that it is not the one that it looks for.
+            Err(state) => state != abi::BPFDB_PREFETCH_TAKEN,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The thread that keeps the memory of an engine below a bound.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -57,6 +57,8 @@ pub struct Tier {
     memory: Arc<AtomicU64>,
     runs: Arc<dyn AnyRuns>,
     prefetcher: OnceLock<Arc<Prefetcher>>,
+    /// Values are to be read before they are asked for.
+    prefetches: Mutex<bool>,
     engine: Engine,
     removes_foreign: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -137,6 +139,7 @@ impl Tier {
             memory,
             runs,
             prefetcher: OnceLock::new(),
+            prefetches: Mutex::default(),
             engine: engine.clone(),
             removes_foreign,
             stop,
@@ -149,7 +152,7 @@ impl Tier {
         self.memory.store(bytes, Ordering::Relaxed);
     }
 
-    /// From now on programs with these maps may have values read before they are asked for, once
+    /// From now on programs with these maps have values read before they are asked for, while
     /// [`Self::enable_prefetch`] says so. Once only.
     ///
     /// # Errors
@@ -163,15 +166,31 @@ impl Tier {
         if !self.runs.prefetch_by(&prefetcher) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        self.prefetcher.get_or_init(|| prefetcher);
+        let prefetches = self.prefetches();
+        self.prefetcher
+            .get_or_init(|| prefetcher)
+            .enable(*prefetches);
         Ok(())
     }
 
-    /// Whether values are read before they are asked for.
+    /// Whether programs have been given memory for reads of values.
+    pub fn has_prefetcher(&self) -> bool {
+        self.prefetcher.get().is_some()
+    }
+
+    /// Whether values are read before they are asked for, if programs can do so, or when they can.
     pub fn enable_prefetch(&self, is_on: bool) {
+        let mut prefetches = self.prefetches();
+        *prefetches = is_on;
         if let Some(prefetcher) = self.prefetcher.get() {
             prefetcher.enable(is_on);
         }
+    }
+
+    fn prefetches(&self) -> MutexGuard<'_, bool> {
+        self.prefetches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the files of other engines removed: the disk is this engine's, and has all that recovery needs.

@@ -11,11 +11,10 @@ use super::values::{MEMORY, SIZE, until_in_files};
 use crate::durability::Setup;
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
-use crate::sample::Sample;
 use crate::tcp::{GET, Load, Results, Server, fill};
 
 /// Connections, and requests that each sends at once.
-const LOADS: [(u32, u32); 4] = [(1, 1), (16, 1), (48, 1), (16, 16)];
+const LOADS: [(u32, u32); 5] = [(1, 1), (16, 1), (64, 1), (1, 16), (16, 16)];
 /// By `tier-prefetch`.
 const WAYS: [&str; 2] = ["no", "yes"];
 
@@ -77,7 +76,7 @@ impl Cold {
     fn table(&self, plan: &Plan) -> Table {
         let title = format!(
             "GET of one of {} values of {SIZE} B in files that the page cache does not have; thousand requests a \
-             second, and p50, µs",
+             second, and latency at p50 / p99, µs",
             plan.tier_keys
         );
         let columns = [
@@ -87,14 +86,17 @@ impl Cold {
             "read by the daemon",
             "begun in the kernel",
             "ratio",
-            "p50, daemon",
-            "p50, kernel",
+            "latency, daemon",
+            "latency, kernel",
         ];
         let mut table = Table::new("tier-cold", title, &columns);
         for (cold, results) in self.servers.iter().zip(&self.results) {
             for load in loads() {
-                let (rates, p50) = (&results.rates[&load], &results.p50[&load]);
-                let latency = |sample: &Sample| Cell::figure(sample, 0);
+                let rates = &results.rates[&load];
+                let latency = |way: usize| {
+                    let (p50, p99) = (&results.p50[&load][way], &results.p99[&load][way]);
+                    Cell::from(format!("{:.0} / {:.0}", p50.median(), p99.median()))
+                };
                 table.row([
                     cold.server.name.as_str().into(),
                     load.connections.into(),
@@ -102,8 +104,8 @@ impl Cold {
                     Cell::figure(&rates[0].map(|rate| rate / 1e3), 1),
                     Cell::figure(&rates[1].map(|rate| rate / 1e3), 1),
                     Cell::figure(&rates[1].over(&rates[0]), 2),
-                    latency(&p50[0]),
-                    latency(&p50[1]),
+                    latency(0),
+                    latency(1),
                 ]);
             }
         }

@@ -184,7 +184,13 @@ fn values_in_files_are_measured() {
     if names.len() > 1 {
         assert_eq!(
             names,
-            ["tier", "tier-latency", "tier-found", "tier-cold", "tier-compaction"]
+            [
+                "tier",
+                "tier-latency",
+                "tier-found",
+                "tier-cold",
+                "tier-compaction"
+            ]
         );
         let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
         assert_eq!(
@@ -195,7 +201,7 @@ fn values_in_files_are_measured() {
         let found = |row: usize| rows(2)[row][1].as_str().expect("text");
         assert_eq!((found(0), found(1)), ("100.0", "100.0"));
         assert_ne!(rows(2)[1][3], "0", "bytes of files");
-        assert_eq!(rows(3).len(), 8, "two ways to the server, four loads");
+        assert_eq!(rows(3).len(), 10, "two ways to the server, five loads");
         assert_eq!(rows(4).len(), 4, "three ways, and the target");
     }
 }

@@ -289,6 +289,14 @@ impl Connection {
         }
     }
 
+    /// Tells the kernel whether values may be read for the client before it asks for them. Not when the kernel has the
+    /// connection, and may have ended it.
+    pub(crate) fn update_prefetch(&self, kernel: &KernelConnections, may_prefetch: bool) {
+        if !self.info.is_unix() && self.state == State::Daemon {
+            kernel.set_may_prefetch(self.index, may_prefetch);
+        }
+    }
+
     /// The next request of what was received.
     pub(crate) fn next_step(&mut self, limits: Limits) -> Step {
         self.parser.next_step(limits)

@@ -122,6 +122,8 @@ impl Executor {
         let mut received = None;
         loop {
             let more = self.execute(connection, server, slice);
+            let may_prefetch = server.instance.may_prefetch(&connection.info);
+            connection.update_prefetch(server.kernel, may_prefetch);
             // Before anything is received it is not known what is on its way.
             if received.is_some() {
                 connection.update_patience(server.kernel);

@@ -43,6 +43,7 @@ use crate::io::stopper::Stopper;
 use crate::kernel::apart::{self, ProgramLoader};
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
+use crate::kernel::prefetch;
 use crate::kernel::procedures::KernelProcedures;
 use crate::kernel::programs::Programs;
 use crate::kernel::waiting::KernelWaiting;
@@ -76,6 +77,8 @@ pub(crate) struct Instance {
     /// Of the programs that the kernel lacks at first.
     pub(crate) loader: ProgramLoader,
     pub(crate) large_loader: ProgramLoader,
+    /// Of the programs that have cold values read; `None`: there is no tier.
+    pub(crate) prefetch_loader: Option<ProgramLoader>,
     pub(crate) log: Log,
     pub(crate) page_cache: PageCache,
     pub(crate) evictor: Evictor,
@@ -140,6 +143,8 @@ impl Instance {
         // Their descriptors are not among those that are left for clients.
         let loader = ProgramLoader::new(programs, apart::COMMANDS)?;
         let large_loader = ProgramLoader::new(programs, apart::LARGE)?;
+        let tier = options.tier.as_ref().filter(|_| options.settings.tier);
+        let prefetch_loader = tier.map(|tier| prefetch::loader(programs, tier));
         let clients_max = programs
             .connections
             .len()
@@ -170,6 +175,7 @@ impl Instance {
             kernel: Rc::clone(&programs.connections),
             loader,
             large_loader,
+            prefetch_loader: prefetch_loader.transpose()?,
             log: Log::new(options.log.clone(), options.loaded, bell),
             page_cache: PageCache::default(),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,
@@ -211,6 +217,23 @@ impl Instance {
         instance.tell_kernel_who_answers()?;
         instance.look_at_expiring(false);
         Ok(instance)
+    }
+
+    /// Has the kernel begin reads of cold values, or leave all of them to the daemon, as the settings say. What it needs for
+    /// them is made by a thread of its own, the first time.
+    pub(crate) fn tell_who_reads(&self) {
+        if let (Some(tier), Some(loader)) = (&self.tier, &self.prefetch_loader) {
+            tier.enable_prefetch(self.settings.tier_prefetch);
+            if self.settings.tier_prefetch {
+                loader.ask();
+            }
+        }
+    }
+
+    /// May values be read for this client before it asks for them? Of subscribers and monitors the daemon refuses
+    /// most commands on keys.
+    pub(crate) fn may_prefetch(&self, connection: &ConnectionInfo) -> bool {
+        self.admits(connection) && !connection.subscribed.is_any() && !connection.is_monitor
     }
 
     /// May this client do more than authenticate?

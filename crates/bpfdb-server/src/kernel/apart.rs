@@ -1,13 +1,14 @@
 //! The programs that the kernel lacks at first: that of the commands which have one of their own
 //! (`bpf/redis/apart.bpf.h` is the other side), and that of large collections (`bpf/redis/large.bpf.h`). Each is
 //! loaded when the first of its commands has come, on a thread of its own. Until it is there, the
-//! daemon answers them.
+//! daemon answers them. Programs that have cold values read ([`super::prefetch`]) are loaded by such a thread, too.
 //!
 //! ```text
 //!  Open ──ask()──► Loading ──wait()──► Over ◄── new(), if a server before has loaded it
 //!   └────────────────────end()───────────┘
 //! ```
 
+use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +58,7 @@ struct Apart {
     map: MapHandle,
 }
 
-/// Loads one of the kernel's programs of commands on collections, once. Clones
-/// load the same.
+/// Loads programs that the kernel lacks at first, once. Clones load the same.
 #[derive(Clone, Debug)]
 pub struct ProgramLoader {
     shared: Arc<Shared>,
@@ -72,15 +72,44 @@ struct Shared {
 
 #[derive(Debug)]
 enum State {
-    Open(Box<Apart>),
+    Open(Load),
     Loading(JoinHandle<()>),
-    /// The program is in its place, or cannot be loaded; or the server has ended.
+    /// The programs are in their places, or cannot be loaded; or the server has ended.
     Over,
 }
 
+/// Loads the programs, and says in the log what has become of it.
+struct Load(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Load").finish_non_exhaustive()
+    }
+}
+
 impl ProgramLoader {
-    /// With the maps of the programs that are there. A server that had these programs before may have had
-    /// this one loaded, too.
+    /// `load` loads the programs, and says in the log what has become of it.
+    pub(super) fn of(load: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                asked: AtomicBool::new(false),
+                state: Mutex::new(State::Open(Load(Box::new(load)))),
+            }),
+        }
+    }
+
+    /// Of programs that a server before has loaded.
+    pub(super) fn over() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                asked: AtomicBool::new(true),
+                state: Mutex::new(State::Over),
+            }),
+        }
+    }
+
+    /// Of the program with this role, with the maps of the programs that are there. A server that had these
+    /// programs before may have had this one loaded, too.
     ///
     /// # Errors
     /// There is no descriptor.
@@ -94,26 +123,19 @@ impl ProgramLoader {
             role,
             map: programs.map(MAP)?,
         };
-        let is_there = apart.is_in_place()?;
-        let state = match is_there {
-            true => State::Over,
-            false => State::Open(Box::new(apart)),
-        };
-        Ok(Self {
-            shared: Arc::new(Shared {
-                asked: AtomicBool::new(is_there),
-                state: Mutex::new(state),
-            }),
-        })
+        match apart.is_in_place()? {
+            true => Ok(Self::over()),
+            false => Ok(Self::of(move || apart.load_or_tell())),
+        }
     }
 
-    /// Has a command come that needs the program? One load of a word.
+    /// Were the programs asked for? One load of a word.
     pub fn is_asked(&self) -> bool {
         self.shared.asked.load(Ordering::Relaxed)
     }
 
-    /// Has the program loaded on a thread of its own, at the first call, and does not wait. If it cannot
-    /// be loaded, this is logged, and the daemon goes on to answer its commands.
+    /// Has the programs loaded on a thread of their own, at the first call, and does not wait. If they cannot
+    /// be loaded, this is logged, and the daemon goes on to do what they would.
     pub fn ask(&self) {
         if self.is_asked() {
             return;
@@ -124,22 +146,22 @@ impl ProgramLoader {
         if !matches!(*state, State::Open(_)) {
             return;
         }
-        if let State::Open(apart) = std::mem::replace(&mut *state, State::Over) {
+        if let State::Open(Load(load)) = std::mem::replace(&mut *state, State::Over) {
             let thread = thread::Builder::new().name("bpfdb-apart".into());
-            match thread.spawn(move || apart.load_or_tell()) {
+            match thread.spawn(load) {
                 Ok(thread) => *state = State::Loading(thread),
                 Err(error) => tracing::error!(%error, "cannot start a thread that loads a program"),
             }
         }
     }
 
-    /// The same, and waits until the program is in its place, or cannot be loaded.
+    /// The same, and waits until the programs are in their places, or cannot be loaded.
     pub fn wait(&self) {
         self.ask();
         self.finish();
     }
 
-    /// Nothing is loaded from now on, and what is being loaded has its end: the program has the maps of
+    /// Nothing is loaded from now on, and what is being loaded has its end: the programs have the maps of
     /// the server.
     pub(crate) fn end(&self) {
         self.shared.asked.store(true, Ordering::Relaxed);

@@ -76,18 +76,16 @@ pub(crate) struct LoadedPrograms {
 }
 
 impl LoadedPrograms {
-    /// `local`: cgroup of the clients that are answered in their own send(); `prefetches`: reads of cold
-    /// values that there is memory for.
+    /// `local`: cgroup of the clients that are answered in their own send().
     pub(crate) fn load(
         front_end: FrontEnd,
         joining: &Joining<'_>,
         local: &LocalClients,
-        prefetches: Option<u32>,
         port: u16,
     ) -> Result<Self> {
         let mut object = bpfdb::open_object(front_end.object, front_end.name)?;
 
-        size(&mut object, joining.config().sessions, prefetches)?;
+        size(&mut object, joining.config().sessions)?;
         leave_out(&mut object, front_end, front_end.later);
         if *local == LocalClients::Off || !knows_how_clients_read() {
             leave_out(&mut object, front_end, &READING.map(|(name, _)| name));
@@ -277,7 +275,7 @@ fn leave_out(object: &mut OpenObject, front_end: FrontEnd, programs: &[&str]) {
     }
 }
 
-fn size(object: &mut OpenObject, sessions: u32, prefetches: Option<u32>) -> Result<()> {
+fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
@@ -285,8 +283,6 @@ fn size(object: &mut OpenObject, sessions: u32, prefetches: Option<u32>) -> Resu
             // Sockets of connections that have ended are there until they are closed.
             "sockets" => sessions + sessions / 2,
             "workers" => processors()?,
-            // 12 KiB each.
-            "prefetches" => prefetches.unwrap_or(1),
             // 4 KiB and 100 KiB each. Clients' threads that lose the processor in a message, or a
             // call, keep theirs.
             "contexts" => abi::BPFDB_CONTEXTS.max(2 * processors()?),

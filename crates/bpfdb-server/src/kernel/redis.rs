@@ -59,6 +59,13 @@ impl KernelConnections {
             .store(database.number() as u32, Ordering::Release);
     }
 
+    /// Tells the kernel whether values may be read for the client before it asks for them.
+    pub(crate) fn set_may_prefetch(&self, index: u32, may_prefetch: bool) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).may_prefetch) }
+            .store(may_prefetch.into(), Ordering::Release);
+    }
+
     /// Tells the kernel whether EXEC has keys to compare, before it is handed back.
     pub(crate) fn set_watching(&self, index: u32, watching: bool) {
         // SAFETY: as above.

@@ -4,7 +4,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use bpfdb::Joining;
-use bpfdb_tier::PREFETCHES;
 
 use crate::error::{Result, system};
 use crate::io::{descriptors, socket};
@@ -46,7 +45,6 @@ impl FrontEnd {
             redis::front_end(),
             joining,
             &settings.local_clients,
-            settings.tier.then_some(PREFETCHES),
             address.port(),
         )?;
         Ok(Self {

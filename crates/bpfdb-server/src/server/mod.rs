@@ -114,6 +114,11 @@ impl Server {
         self.instance.large_loader.clone()
     }
 
+    /// The same of the programs that begin reads of cold values; `None`: there are no such values.
+    pub fn prefetch_loader(&self) -> Option<ProgramLoader> {
+        self.instance.prefetch_loader.clone()
+    }
+
     /// Serves until it is stopped. Nothing here waits for anything but events and the
     /// next time at which there is something to do: a connection that waits is put aside, and has
     /// its turn again.
@@ -264,5 +269,8 @@ impl Drop for Server {
         self.close_all();
         self.instance.loader.end();
         self.instance.large_loader.end();
+        if let Some(loader) = &self.instance.prefetch_loader {
+            loader.end();
+        }
     }
 }

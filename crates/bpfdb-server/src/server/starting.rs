@@ -19,7 +19,6 @@ use crate::instance::Instance;
 use crate::io::bell::Bell;
 use crate::io::poll::{Interest, Poll, Source};
 use crate::io::{socket, unix};
-use crate::kernel::prefetch;
 use crate::settings::Options;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::metrics;
@@ -90,10 +89,6 @@ impl Server {
             ..
         } = front_end;
         let programs = programs.attach(&cgroup, &settings.local_clients)?;
-        if let Some(tier) = options.tier.as_ref().filter(|_| settings.tier) {
-            prefetch::start(&programs, tier);
-            tier.enable_prefetch(settings.tier_prefetch);
-        }
         let sessions = programs.connections.len();
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
@@ -116,6 +111,7 @@ impl Server {
         let at_start = engine.stats()?;
         instance.memory_at_start = at_start.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
+        instance.tell_who_reads();
         read_functions(engine, &mut instance);
         let unix = settings
             .unix_socket

@@ -9,7 +9,7 @@ use std::thread;
 
 use bpfdb_log::Directory;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{Secret, Settings};
 use bpfdb_tests::server::{AtEnd, Client, TestServer, request, wait_until};
 
 use super::groups::figure;
@@ -37,8 +37,19 @@ fn bulk(value: &[u8]) -> Vec<u8> {
 }
 
 fn tiered(directory: &Path) -> TestServer {
+    tiered_with(directory, prefetching())
+}
+
+fn prefetching() -> Settings {
+    Settings {
+        tier_prefetch: true,
+        ..Settings::default()
+    }
+}
+
+fn tiered_with(directory: &Path, settings: Settings) -> TestServer {
     let disk = Directory::own(directory).expect("a directory");
-    TestServer::start_tiered(disk, Settings::default())
+    TestServer::start_tiered(disk, settings)
 }
 
 /// Sets so many keys, and waits until all of their values are in files.
@@ -54,6 +65,22 @@ fn until_cold(client: &mut Client, keys: usize) {
     wait_until("values are in files", || {
         figure(client, "tier_values") == keys as u64
     });
+}
+
+/// MGET of so many keys, and its reply.
+fn mget(keys: usize) -> (Vec<u8>, Vec<u8>) {
+    let keys: Vec<Vec<u8>> = (0..keys).map(key).collect();
+    let words: Vec<&[u8]> = [&b"MGET"[..]]
+        .into_iter()
+        .chain(keys.iter().map(Vec::as_slice))
+        .collect();
+    let mut expected = format!("*{}\r\n", keys.len()).into_bytes();
+    (0..keys.len()).for_each(|number| expected.extend(bulk(&value(number))));
+    (request(&words), expected)
+}
+
+fn started(client: &mut Client) -> u64 {
+    figure(client, "tier_prefetches")
 }
 
 /// Reads that were begun before their value was asked for, whether they had completed then or not.
@@ -85,17 +112,12 @@ fn single_reads_pipelines_and_transactions_find_values_read() {
         assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
     }
     until_cold(&mut client, KEYS);
-    let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
-    let words: Vec<&[u8]> = [&b"MGET"[..]]
-        .into_iter()
-        .chain(keys.iter().map(Vec::as_slice))
-        .collect();
-    let mut expected = format!("*{KEYS}\r\n").into_bytes();
-    (0..KEYS).for_each(|number| expected.extend(bulk(&value(number))));
-    assert_eq!(client.ask(&words), expected);
+    let (all, expected) = mget(KEYS);
+    client.send(&all);
+    assert_eq!(client.reply(), expected);
     until_cold(&mut client, KEYS);
     let block = [&b"MULTI"[..]].map(|word| request(&[word]));
-    let reads = keys.iter().map(|key| request(&[b"GET", key]));
+    let reads = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
     let block = block.into_iter().chain(reads).chain([request(&[b"EXEC"])]);
     client.send(&block.collect::<Vec<_>>().concat());
     assert_eq!(client.reply(), b"+OK\r\n");
@@ -109,6 +131,68 @@ fn single_reads_pipelines_and_transactions_find_values_read() {
         together > single + 2,
         "{together} after {single}: hardly any of these reads began before"
     );
+}
+
+/// The address, length and file of a read that a program begins are right.
+#[test]
+fn what_programs_have_read_is_used() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    const KEYS: usize = 64;
+    fill(&mut client, KEYS);
+    let (all, expected) = mget(KEYS);
+    wait_until("values are used that programs have read", || {
+        until_cold(&mut client, KEYS);
+        client.send(&all);
+        assert_eq!(client.reply(), expected);
+        figure(&mut client, "tier_prefetches_used") > 10
+    });
+    assert_eq!(figure(&mut client, "tier_prefetches_failed"), 0);
+}
+
+#[test]
+fn nothing_is_read_for_clients_that_may_not_ask() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        require_pass: Secret("secret".into()),
+        ..prefetching()
+    };
+    let server = tiered_with(directory.path(), settings);
+    let mut client = server.client();
+    assert_eq!(client.say("AUTH secret"), "+OK\r\n");
+    // More than nine are no request of a client that has not authenticated.
+    const KEYS: usize = 9;
+    fill(&mut client, KEYS);
+    let (all, expected) = mget(KEYS);
+    let mut stranger = server.client();
+    let refused = |stranger: &mut Client, client: &mut Client, why: &str| {
+        until_cold(client, KEYS);
+        let before = started(client);
+        for _ in 0..20 {
+            stranger.send(&all);
+            let reply = String::from_utf8(stranger.reply()).expect("text");
+            assert!(reply.starts_with(why), "{reply}");
+        }
+        assert_eq!(started(client), before, "{why}");
+    };
+    refused(&mut stranger, &mut client, "-NOAUTH");
+    assert_eq!(stranger.say("AUTH secret"), "+OK\r\n");
+    let before = started(&mut client);
+    wait_until(
+        "values are read for a client that has authenticated",
+        || {
+            until_cold(&mut client, KEYS);
+            stranger.send(&all);
+            assert_eq!(stranger.reply(), expected);
+            started(&mut client) > before
+        },
+    );
+    assert_eq!(stranger.say("RESET"), "+RESET\r\n");
+    refused(&mut stranger, &mut client, "-NOAUTH");
+    assert_eq!(stranger.say("AUTH secret"), "+OK\r\n");
+    assert!(stranger.say("SUBSCRIBE channel").starts_with("*3\r\n"));
+    refused(&mut stranger, &mut client, "-ERR Can't execute");
 }
 
 #[test]
@@ -147,7 +231,7 @@ fn more_reads_than_there_are_slots_for_are_all_answered() {
 }
 
 #[test]
-fn a_client_that_vanishes_leaves_no_slot_taken() {
+fn clients_that_vanish_leave_no_slot_taken() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = tiered(directory.path());
     let mut client = server.client();
@@ -158,13 +242,16 @@ fn a_client_that_vanishes_leaves_no_slot_taken() {
         let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
         gone.send(&all.collect::<Vec<_>>().concat());
     }
-    until_cold(&mut client, KEYS);
-    let before = asked(&mut client);
-    wait_until("reads are used again", || {
+    // Each read has one end, and its slot is free then.
+    wait_until("all reads have ended", || {
+        until_cold(&mut client, KEYS);
         for number in 0..20 {
             assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
         }
-        asked(&mut client) > before + 10
+        let ends = ["used", "late", "unused", "failed"];
+        let begun = started(&mut client);
+        let ended = ends.map(|end| figure(&mut client, &format!("tier_prefetches_{end}")));
+        ended.iter().sum::<u64>() >= begun
     });
 }
 
@@ -268,7 +355,6 @@ fn it_can_be_switched_off_and_on() {
     client.receive_until_known();
     const KEYS: usize = 32;
     fill(&mut client, KEYS);
-    let started = |client: &mut Client| figure(client, "tier_prefetches");
     assert_eq!(client.say("CONFIG SET tier-prefetch no"), "+OK\r\n");
     let before = started(&mut client);
     for number in 0..KEYS {
@@ -283,10 +369,38 @@ fn it_can_be_switched_off_and_on() {
     assert!(started(&mut client) > before);
 }
 
+/// Programs, ring and memory are there when they are wanted for the first time.
+#[test]
+fn it_can_be_switched_on_later() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        tier_prefetch: false,
+        ..Settings::default()
+    };
+    let server = tiered_with(directory.path(), settings);
+    let loader = server.prefetch_loader.clone().expect("a tier");
+    let mut client = server.client();
+    const KEYS: usize = 32;
+    fill(&mut client, KEYS);
+    let (all, expected) = mget(KEYS);
+    client.send(&all);
+    assert_eq!(client.reply(), expected);
+    assert_eq!(started(&mut client), 0);
+    assert!(!loader.is_asked());
+    assert_eq!(client.say("CONFIG SET tier-prefetch yes"), "+OK\r\n");
+    loader.wait();
+    wait_until("reads begin in the kernel", || {
+        until_cold(&mut client, KEYS);
+        client.send(&all);
+        assert_eq!(client.reply(), expected);
+        started(&mut client) > 0
+    });
+}
+
 /// A disk whose files the kernel cannot read.
 #[test]
 fn without_files_of_the_system_the_daemon_reads() {
-    let server = TestServer::start_tiered(SimulatedDisk::new(1), Settings::default());
+    let server = TestServer::start_tiered(SimulatedDisk::new(1), prefetching());
     let mut client = server.client();
     client.receive_until_known();
     const KEYS: usize = 32;

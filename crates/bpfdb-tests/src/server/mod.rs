@@ -53,6 +53,8 @@ pub struct TestServer {
     pub loader: ProgramLoader,
     /// Of that which it leaves large collections to.
     pub large_loader: ProgramLoader,
+    /// Of those that begin reads of cold values, if it has any.
+    pub prefetch_loader: Option<ProgramLoader>,
     tier: Option<Arc<Tier>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<FrontEnd>>>,
@@ -182,7 +184,6 @@ impl TestServer {
         let settings = Settings {
             local_clients: cgroup::chosen(),
             tier: true,
-            tier_prefetch: true,
             // What CONFIG SET makes of it: all values go.
             tier_memory: Size(1),
             ..settings
@@ -220,13 +221,17 @@ impl TestServer {
                     server.stopper(),
                     server.loader(),
                     server.large_loader(),
+                    server.prefetch_loader(),
                 ))
                 .expect("the test waits");
             server.run()
         });
-        let Ok((address, stopper, loader, large_loader)) = receiver.recv() else {
+        let Ok((address, stopper, loader, large_loader, prefetch_loader)) = receiver.recv() else {
             panic!("{:?}", thread.join().expect("no panic").err());
         };
+        if let Some(loader) = prefetch_loader.as_ref().filter(|loader| loader.is_asked()) {
+            loader.wait();
+        }
         ahead::register(address, loader.clone());
         Self {
             address,
@@ -234,6 +239,7 @@ impl TestServer {
             log,
             loader,
             large_loader,
+            prefetch_loader,
             tier,
             stopper,
             thread: Some(thread),

@@ -60,8 +60,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let settings = &context.instance.settings;
     if let Some(tier) = context.instance.tier.as_ref().filter(|_| settings.tier) {
         tier.set_memory(memory::tier_memory(settings, context.engine.memory_limit()));
-        tier.enable_prefetch(settings.tier_prefetch);
     }
+    context.instance.tell_who_reads();
     context.instance.parameters = parameters;
     if !was_sync && context.instance.is_sync(None) {
         hold_replies(context);
