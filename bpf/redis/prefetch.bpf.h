@@ -28,7 +28,7 @@ enum prefetched {
 	PREFETCH_ALL,
 };
 
-/* What replaces a value, or asks only whether there is one, reads none. Of commands that the kernel does not know, most
+/* What replaces a value, or is about the key alone, reads none. Of commands that the kernel does not know, most
  * have a key first; these are the frequent ones that have none, or several. BITOP's first argument is looked up as if it
  * were a key, as are the script and the number before those of EVAL. A subprogram, so that the verifier walks these
  * branches once. */
@@ -41,11 +41,19 @@ __noinline enum prefetched prefetched_of(u64 name)
 	case NAME_WORD(CONFIG, 0):
 	case NAME_OF(DEL):
 	case NAME_OF(EXISTS):
+	case NAME_OF(EXPIRE):
+	case NAME_OF(EXPIREAT):
+	case NAME_OF(EXPIRETIME):
 	case NAME_WORD(FUNCTION, 0):
 	case NAME_WORD(HELLO, 0):
 	case NAME_WORD(INFO, 0):
 	case NAME_OF(MSET):
+	case NAME_OF(PERSIST):
+	case NAME_OF(PEXPIRE):
+	case NAME_OF(PEXPIREAT):
+	case NAME_OF(PEXPIRETIME):
 	case NAME_OF(PSETEX):
+	case NAME_OF(PTTL):
 	case NAME_WORD(PUBLISH, 0):
 	case NAME_WORD(SCRIPT, 0):
 	case NAME_WORD(SELECT, 0):
@@ -53,6 +61,8 @@ __noinline enum prefetched prefetched_of(u64 name)
 	case NAME_OF(SETEX):
 	case NAME_OF(SETNX):
 	case NAME_OF(TOUCH):
+	case NAME_OF(TTL):
+	case NAME_OF(TYPE):
 	case NAME_OF(UNLINK): return PREFETCH_NONE;
 	case NAME_WORD(BITOP, 0):
 	case NAME_WORD(EVAL, 0):
@@ -72,13 +82,19 @@ __noinline enum prefetched prefetched_of(u64 name)
 	return name_flags(name) & (BPFDB_READS | BPFDB_WRITES) ? PREFETCH_FIRST : PREFETCH_NONE;
 }
 
+/* The name of the command at c->at, whether the kernel knows it or not. */
+__noinline enum result request_name(struct context *c NONNULL)
+{
+	return any_name(c);
+}
+
 /* Passes over requests that need no value. False: no other follows; else c->request is there. */
 __noinline int requests_pass(struct context *c NONNULL)
 {
 	repeat(i, BPFDB_PREFETCH_ARGUMENTS)
 	{
 		c->at = c->request;
-		if (c->at >= c->size || command_name(c) != DONE)
+		if (c->at >= c->size || request_name(c) != DONE)
 			return false;
 		if (c->argc && prefetched_of(c->name) != PREFETCH_NONE)
 			return true;
@@ -125,7 +141,7 @@ static __always_inline void requests_prefetch(struct context *c, struct bpfdb_se
 	c->prefetch_begun = 0;
 	repeat(i, BPFDB_PREFETCH_ARGUMENTS)
 	{
-		if (c->at >= c->size || command_name(c) != DONE || !args_prefetch(c, s))
+		if (c->at >= c->size || request_name(c) != DONE || !args_prefetch(c, s))
 			break;
 	}
 	/* It may have gone to sleep again, or have been waking up. */

@@ -46,7 +46,7 @@ struct bpfdb_prefetching {
 	__u64 reads; /* address of the first struct bpfdb_prefetch in the process */
 	/* Counted by programs. */
 	__u64 started;
-	__u64 crowded; /* reads that found no slot, or no place in the ring */
+	__u64 crowded; /* reads that found no slot, no place in the ring, or others writing to it */
 };
 
 #endif

@@ -61,9 +61,9 @@ static __always_inline u32 name_flags(u64 name)
 #undef FLAGS
 }
 
-/* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
- * c->argc, and c->at at the first argument. */
-__noinline enum result command_name(struct context *c NONNULL)
+/* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters, 0 if it is longer than a word
+ * and not in the list, c->argc, and c->at at the first argument. */
+static __always_inline enum result any_name(struct context *c)
 {
 	u32 count;
 	int header = header_parse(c, '*', &count);
@@ -81,7 +81,15 @@ __noinline enum result command_name(struct context *c NONNULL)
 	c->name = arg_word(c);
 	if (unlikely(!c->name))
 		c->name = long_name(c);
-	return c->name ? DONE : PASS_TO_DAEMON;
+	return DONE;
+}
+
+/* The same of a command that the kernel may know: its name is never 0. */
+__noinline enum result command_name(struct context *c NONNULL)
+{
+	enum result result = any_name(c);
+
+	return result == DONE && !c->name ? PASS_TO_DAEMON : result;
 }
 
 #endif

@@ -88,11 +88,11 @@ fn create_map(
 pub struct PrefetchFigures {
     /// That the kernel has begun.
     pub started: u64,
-    /// That it could not begin, because as many were under way as may be.
+    /// That it could not begin: no slot was free for the place, the queue was full, or others wrote to it.
     pub crowded: u64,
     /// Whose value was asked for, and found.
     pub used: u64,
-    /// That were still under way when their value was asked for, so that it was read without them.
+    /// That have completed after their value was asked for, which was read without them.
     pub late: u64,
     /// That nothing has asked for.
     pub unused: u64,
@@ -116,7 +116,8 @@ struct Known {
     /// Completions so far. Changed by the thread that has the lock of [`Prefetcher::read`].
     completions: AtomicU32,
     /// The number of the completion that nothing waits for any more: its value was asked for before, and read
-    /// otherwise. If two threads look at the slot at once it may be that of another read, which is made in vain then.
+    /// otherwise. It may become that of the slot's next read, which is made in vain then: if two threads look at the slot
+    /// at once, or a program finds no place in the queue for a read that looked as if it were under way.
     late: AtomicU32,
 }
 
@@ -142,6 +143,8 @@ pub(crate) struct Prefetcher {
     /// Completed, oldest first.
     read: Mutex<VecDeque<Read>>,
     counts: Counts,
+    /// [`KEPT`], or what a test says.
+    kept: Duration,
 }
 
 impl Prefetcher {
@@ -182,6 +185,7 @@ impl Prefetcher {
             known: (0..SLOTS).map(|_| Known::default()).collect(),
             read: Mutex::default(),
             counts: Counts::default(),
+            kept: KEPT,
         };
         if !prefetcher.poll_bell() {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -307,9 +311,7 @@ impl Prefetcher {
         }
         let known = &self.known[slot];
         let number = known.completions.load(Ordering::Relaxed).wrapping_add(1);
-        if known.late.swap(number, Ordering::Relaxed) != number {
-            self.counts.late.fetch_add(1, Ordering::Relaxed);
-        }
+        known.late.store(number, Ordering::Relaxed);
         if self.ring.sleeps_over_requests() {
             // If it cannot be woken, reads stay late.
             let _ = self.ring.wake();
@@ -336,6 +338,7 @@ impl Prefetcher {
                 known.completions.store(completions, Ordering::Relaxed);
                 let state = self.state(slot);
                 if known.late.load(Ordering::Relaxed) == completions {
+                    self.counts.late.fetch_add(1, Ordering::Relaxed);
                     state.store(abi::BPFDB_PREFETCH_FREE, Ordering::Release);
                     return;
                 }
@@ -350,7 +353,7 @@ impl Prefetcher {
         self.bell.empty();
         self.find_bell();
         while let Some(&oldest) = read.front()
-            && now.duration_since(oldest.when) > KEPT
+            && now.duration_since(oldest.when) > self.kept
         {
             read.pop_front();
             if !self.forget(oldest) {

@@ -132,6 +132,13 @@ impl<D: Disk> Runs<D> {
         is_first
     }
 
+    /// See [`Prefetcher::take_completions`].
+    pub(crate) fn take_completions(&self) {
+        if let Some(prefetcher) = self.prefetcher.get() {
+            prefetcher.take_completions();
+        }
+    }
+
     /// Tells the kernel which file a run has.
     fn set_file(&self, number: u64, file: Option<&D::File>) {
         if let Some(prefetcher) = self.prefetcher.get() {

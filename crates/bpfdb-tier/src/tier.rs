@@ -293,6 +293,7 @@ impl<D: Disk> Work<D> {
             self.memory.load(Ordering::Relaxed),
         );
         self.values.set_full(used >= most);
+        self.values.forget_unused();
         self.demoting.promote(&self.values.take_wanted());
         if self.removes_foreign.load(Ordering::Relaxed) {
             self.demoting.remove_foreign()?;

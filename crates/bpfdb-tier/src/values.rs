@@ -53,6 +53,11 @@ impl<D: Disk> RunValues<D> {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
+    /// Makes room for reads that the kernel begins, where nothing has asked for what was read.
+    pub(crate) fn forget_unused(&self) {
+        self.runs.take_completions();
+    }
+
     /// Those that are to come back now.
     pub(crate) fn take_wanted(&self) -> Vec<Vec<u8>> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use bpfdb_apps::client::{Address, Client};
 
-use super::values::{MEMORY, SIZE, until_in_files};
+use super::values::{MEMORY, SIZE, figure, until_in_files};
 use crate::durability::Setup;
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
@@ -63,8 +63,11 @@ impl Cold {
                 for (which, way) in WAYS.into_iter().enumerate() {
                     cold.prefetch(way)?;
                     evict(&cold.folder)?;
+                    let before = cold.begun()?;
                     let answer = load.run(&cold.server, plan.tier_keys, plan.tier_cold_requests)?;
                     if !is_warming {
+                        let has_begun = cold.begun()? > before;
+                        ensure!(has_begun == (way == "yes"), "tier-prefetch {way}");
                         results.add(load, which, answer);
                     }
                 }
@@ -114,6 +117,11 @@ impl Cold {
 }
 
 impl ColdServer {
+    /// Reads that the kernel has begun, ever.
+    fn begun(&self) -> Result<u64> {
+        figure(&self.server, "tier", "tier_prefetches")
+    }
+
     fn prefetch(&self, way: &str) -> Result<()> {
         let mut client = Client::connect(&Address::Tcp(self.server.address))?;
         let reply = client.ask(&["CONFIG", "SET", "tier-prefetch", way])?;

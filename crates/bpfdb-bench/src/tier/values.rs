@@ -85,7 +85,7 @@ pub(super) fn until_in_files(server: &Server, memory: u64) -> Result<u64> {
 }
 
 /// A figure of INFO.
-fn figure(server: &Server, section: &str, name: &str) -> Result<u64> {
+pub(super) fn figure(server: &Server, section: &str, name: &str) -> Result<u64> {
     let mut client = Client::connect(&Address::Tcp(server.address))?;
     let info = client.ask(&["INFO", section])?;
     let mut fields = info.text()?.lines().filter_map(|line| line.split_once(':'));

@@ -289,11 +289,17 @@ impl Connection {
         }
     }
 
-    /// Tells the kernel whether values may be read for the client before it asks for them. Not when the kernel has the
-    /// connection, and may have ended it.
-    pub(crate) fn update_prefetch(&self, kernel: &KernelConnections, may_prefetch: bool) {
+    /// Tells the kernel whether values may be read for the client before it asks for them, and in which database. Not when
+    /// the kernel has the connection, and may have ended it.
+    pub(crate) fn update_prefetch(
+        &self,
+        kernel: &KernelConnections,
+        may_prefetch: bool,
+        database: Database,
+    ) {
         if !self.info.is_unix() && self.state == State::Daemon {
             kernel.set_may_prefetch(self.index, may_prefetch);
+            kernel.set_database(self.index, database);
         }
     }
 

@@ -123,7 +123,8 @@ impl Executor {
         loop {
             let more = self.execute(connection, server, slice);
             let may_prefetch = server.instance.may_prefetch(&connection.info);
-            connection.update_prefetch(server.kernel, may_prefetch);
+            let database = database_of(&connection.info, server.instance);
+            connection.update_prefetch(server.kernel, may_prefetch, database);
             // Before anything is received it is not known what is on its way.
             if received.is_some() {
                 connection.update_patience(server.kernel);

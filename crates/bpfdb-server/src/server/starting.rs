@@ -111,7 +111,6 @@ impl Server {
         let at_start = engine.stats()?;
         instance.memory_at_start = at_start.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
-        instance.tell_who_reads();
         read_functions(engine, &mut instance);
         let unix = settings
             .unix_socket
@@ -148,6 +147,8 @@ impl Server {
             cgroup,
         };
         server.wait_for_events()?;
+        // The server's end waits for what this has loaded.
+        server.instance.tell_who_reads();
         Ok(server)
     }
 
