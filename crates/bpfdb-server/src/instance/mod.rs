@@ -160,7 +160,7 @@ impl Instance {
         let databases = Databases::read(&mut engine.session()?, settings.databases as usize)?;
         let procedures = Procedures::new(
             engine,
-            KernelProcedures::of(programs)?,
+            KernelProcedures::of(engine, programs)?,
             programs.shared_maps()?,
             bell,
             settings.compile_procedures,

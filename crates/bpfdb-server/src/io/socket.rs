@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, Shutdown, SockFlag, SockType, SockaddrStorage, bind, getpeername,
     getsockname, listen, setsockopt, shutdown, socket, sockopt,
@@ -52,6 +53,15 @@ pub(crate) fn start_listening(
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
     let listened = Backlog::new(backlog).and_then(|backlog| listen(listener, backlog));
     listened.map_err(system(format!("listen on {address}")))
+}
+
+/// No connection is made from now on, and those that were not accepted are closed.
+pub(crate) fn stop_listening(listener: &impl AsFd) -> Result<()> {
+    match shutdown(listener.as_fd().as_raw_fd(), Shutdown::Both) {
+        // It has not begun to listen.
+        Ok(()) | Err(Errno::ENOTCONN) => Ok(()),
+        Err(error) => Err(system("stop listening")(error)),
+    }
 }
 
 /// The number of a socket that the kernel side knows it by.

@@ -77,6 +77,12 @@ impl KernelConnections {
         self.entries
     }
 
+    /// Indexes and cookies of the connections that have a session.
+    pub(crate) fn open(&self) -> impl Iterator<Item = (u32, u64)> {
+        let all = (0..self.entries).map(|index| (index, self.cookie(index)));
+        all.filter(|&(_, cookie)| cookie != 0 && cookie & abi::BPFDB_COOKIE_RETIRED == 0)
+    }
+
     fn at(&self, index: u32) -> *mut abi::bpfdb_connection {
         assert!(index < self.entries);
         // SAFETY: inside the mapping.

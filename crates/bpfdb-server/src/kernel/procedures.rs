@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use bpfdb::abi;
+use bpfdb::{Engine, abi};
 use bpfdb_procedures::load::Program;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -96,8 +96,8 @@ fn plain_bytes<T>(value: &T) -> &[u8] {
 impl KernelProcedures {
     /// Those that are compiled out of scripts and functions: none, also if a server that had these
     /// programs before has left some.
-    pub(crate) fn of(programs: &Programs) -> Result<Self> {
-        let (programs_of, names) = (
+    pub(crate) fn of(engine: &Engine, programs: &Programs) -> Result<Self> {
+        let (slots, names) = (
             programs.map("procedures")?,
             programs.map("procedure_names")?,
         );
@@ -106,14 +106,16 @@ impl KernelProcedures {
             let removed = names.delete(name);
             removed.map_err(bpf("withdraw a procedure that was left"))?;
         }
+        for slot in 1..abi::BPFDB_PROCEDURE_SLOTS {
+            // Most are empty.
+            let _ = slots.delete(&slot.to_ne_bytes());
+        }
         if !left.is_empty() {
-            for slot in 1..abi::BPFDB_PROCEDURE_SLOTS {
-                // Most are empty.
-                let _ = programs_of.delete(&slot.to_ne_bytes());
-            }
+            // A call of one of them may go on: see `reuse`.
+            engine.wait_for_readers()?;
         }
         Ok(Self {
-            programs: programs_of,
+            programs: slots,
             names,
             counters: programs.map("procedure_counters")?,
             // Slot 0 stays empty.

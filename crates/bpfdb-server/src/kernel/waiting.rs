@@ -36,12 +36,9 @@ impl KernelWaiting {
                 io::Error::last_os_error(),
             ));
         }
-        let waiting = Self(NonNull::new(start.cast()).expect("mmap does not return NULL"));
-        // Clients of a server that had these programs before are gone.
-        for hash in 0..u64::from(abi::BPFDB_WAITING_KEYS) {
-            waiting.clients(hash).store(0, Ordering::Relaxed);
-        }
-        Ok(waiting)
+        Ok(Self(
+            NonNull::new(start.cast()).expect("mmap does not return NULL"),
+        ))
     }
 
     fn clients(&self, hash: u64) -> &AtomicU32 {

@@ -229,6 +229,17 @@ impl Server {
         }
     }
 
+    /// Closes connections that were not accepted: the kernel leaves the sessions of those that the daemon
+    /// answers to it.
+    pub(super) fn refuse_waiting(&self) {
+        if let Err(error) = socket::stop_listening(&self.listener) {
+            tracing::warn!(%error, "cannot close the listener");
+        }
+        for (index, cookie) in self.programs.connections.open() {
+            self.programs.release(index, cookie);
+        }
+    }
+
     pub(super) fn close_all(&mut self) {
         for index in 0..self.programs.connections.len() {
             if let Some(client) = self.take(index) {

@@ -5,21 +5,26 @@ use std::sync::Arc;
 
 use bpfdb::Joining;
 
-use crate::error::{Result, system};
+use crate::error::{Error, Result, system};
 use crate::io::{descriptors, socket};
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::{LoadedPrograms, Programs};
 use crate::kernel::redis;
-use crate::settings::Settings;
+use crate::settings::{LocalClients, Settings};
 
 /// The network programs, loaded with the maps of an engine. No program is attached, and no socket
 /// listens: the engine's own programs may not be there yet, so that both can be loaded at a time
 /// ([`Engine::create_beside`](bpfdb::Engine::create_beside)).
+///
+/// They are for that engine: [`Server::start_loaded`](crate::Server::start_loaded) must be given the same. It goes on
+/// with the address of the settings that they were loaded for, and refuses settings with other clients of this
+/// machine.
 pub struct FrontEnd {
     pub(super) programs: LoadedPrograms,
     /// For a port that the kernel chooses, which the programs have to know.
     listener: Option<TcpListener>,
     pub(super) address: SocketAddr,
+    local_clients: LocalClients,
     pub(super) cgroup: Arc<Cgroup>,
 }
 
@@ -51,18 +56,36 @@ impl FrontEnd {
             programs,
             listener,
             address,
+            local_clients: settings.local_clients.clone(),
             cgroup,
         })
     }
 
     /// For another server on the same engine, in the place of the one that has `programs` at this address:
     /// nothing is loaded for it.
-    pub(super) fn after(programs: &Programs, address: SocketAddr, cgroup: &Arc<Cgroup>) -> Self {
+    pub(super) fn after(
+        programs: &Programs,
+        address: SocketAddr,
+        local_clients: LocalClients,
+        cgroup: &Arc<Cgroup>,
+    ) -> Self {
         Self {
             programs: programs.loaded(),
             listener: None,
             address,
+            local_clients,
             cgroup: Arc::clone(cgroup),
+        }
+    }
+
+    /// # Errors
+    /// The programs are loaded for other clients of this machine.
+    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+        match self.local_clients == settings.local_clients {
+            true => Ok(()),
+            false => Err(Error::Unsupported(
+                "the network programs are loaded for other clients of this machine".into(),
+            )),
         }
     }
 

@@ -123,8 +123,8 @@ impl Server {
     /// next time at which there is something to do: a connection that waits is put aside, and has
     /// its turn again.
     ///
-    /// Returns the programs, detached, for another server on the same engine at the same address
-    /// ([`Server::start_loaded`]).
+    /// Returns the programs for another server on the same engine at the same address
+    /// ([`Server::start_loaded`]): no new client comes to them.
     pub fn run(mut self) -> Result<FrontEnd> {
         let mut events = Vec::new();
         self.instance.statistics.set_ready(true);
@@ -135,7 +135,13 @@ impl Server {
                     tracing::info!(address = %self.address(), "stopping");
                     self.instance.statistics.set_ready(false);
                     let address = self.address();
-                    return Ok(FrontEnd::after(&self.programs, address, &self.cgroup));
+                    let local_clients = self.instance.settings.local_clients.clone();
+                    return Ok(FrontEnd::after(
+                        &self.programs,
+                        address,
+                        local_clients,
+                        &self.cgroup,
+                    ));
                 }
                 self.handle(event);
                 self.serve_waiters();
@@ -267,6 +273,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Clients do not wait for what is being loaded.
         self.close_all();
+        self.refuse_waiting();
         self.instance.loader.end();
         self.instance.large_loader.end();
         if let Some(loader) = &self.instance.prefetch_loader {

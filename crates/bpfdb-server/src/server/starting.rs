@@ -59,6 +59,7 @@ impl Server {
         ready: impl FnOnce(SocketAddr) -> Result<(), E>,
     ) -> Result<Self, E> {
         Self::check_owned(engine)?;
+        front_end.check(&options.settings)?;
         let server = Self::prepare(engine, options, front_end)?;
         ready(server.address())?;
         let backlog = options.settings.tcp_backlog;

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use bpfdb::Engine;
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{Secret, Settings};
 use bpfdb_server::{Error, FrontEnd, Options, Server};
 use bpfdb_tests::server::procedures::{self, ask, back_to_kernel};
 use bpfdb_tests::server::{Client, TestServer, cgroup, kernel_answers, kernel_calls, wait_until};
@@ -80,8 +80,8 @@ fn one_in_a_transaction_has_their_program_loaded() {
     assert!(server.loader.is_asked());
 }
 
-/// Nothing is loaded for the next server on an engine, nor does the kernel know scripts and waiting clients of
-/// the one before.
+/// Nothing is loaded for the next server on an engine, and the kernel knows nothing of the scripts, the clients
+/// that waited, and the password of the one before.
 #[test]
 fn the_next_server_goes_on_with_the_programs() {
     if !kernel_answers() {
@@ -124,6 +124,21 @@ fn the_next_server_goes_on_with_the_programs() {
         back_to_kernel(&mut client);
         client.say("RPUSH filled 1");
         kernel_calls(&mut client, "rpush") > 0
+    });
+
+    // What the kernel may answer is what the server says that is there.
+    let server = server.start_next(Settings {
+        require_pass: Secret("secret".into()),
+        ..Settings::default()
+    });
+    for _ in 0..3 {
+        assert!(server.client().say("GET n").starts_with("-NOAUTH"));
+    }
+    let server = server.start_next(Settings::default());
+    let mut client = server.client();
+    wait_until("the kernel answers", || {
+        assert!(client.say("GET n").starts_with('$'));
+        kernel_calls(&mut client, "get") > 0
     });
 }
 

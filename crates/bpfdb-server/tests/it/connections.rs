@@ -3,12 +3,13 @@
 use bpfdb_tests::server as common;
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bpfdb_server::settings::{LocalClients, OutputLimit, OutputLimits, Settings, Size};
+use bpfdb_server::settings::{LocalClients, OutputLimit, OutputLimits, Secret, Settings, Size};
 use bpfdb_server::{Options, Server};
 use bpfdb_tests::namespace;
 use bpfdb_tests::process::{dies_with_us, this_program};
@@ -172,6 +173,43 @@ fn a_long_argument_that_nobody_has_looked_at() {
         assert_eq!(client.say("strlen long"), format!(":{LEN}\r\n"));
         assert_eq!(client.say("del long"), ":1\r\n");
     }
+}
+
+/// The server that is lent next is as it should be, whoever is left to this one.
+#[test]
+fn a_client_that_outlives_a_server_with_room_for_one_is_closed() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let one = "CONFIG SET maxclients 1";
+    assert_eq!(client.say(one), "+OK\r\n");
+    drop(server);
+    assert!(client.is_closed());
+    let server = TestServer::shared();
+    let mut next = server.client();
+    let limit = next.say("CONFIG GET maxclients");
+    assert!(!limit.ends_with("$1\r\n1\r\n"), "{limit}");
+}
+
+/// With a password each connection is the daemon's from its beginning.
+#[test]
+fn those_that_were_not_accepted_keep_nothing_of_a_server_that_ends() {
+    const WAITING: u64 = 20;
+    cgroup::own();
+    let engine = bpfdb::Engine::create(&bpfdb::Options::default()).expect("an engine");
+    let mut options = Options::at(([127, 0, 0, 1], 0).into());
+    options.settings.local_clients = cgroup::chosen();
+    options.settings.require_pass = Secret("secret".into());
+    // It listens, and does not run.
+    let server = Server::start(&engine, &options).expect("a server");
+    let sessions = || engine.stats().expect("figures").sessions;
+    let before = sessions();
+    let waiting: Vec<TcpStream> = (0..WAITING)
+        .map(|_| TcpStream::connect(server.address()).expect("a connection"))
+        .collect();
+    wait_until("each has a session", || sessions() == before + WAITING);
+    drop(server);
+    assert_eq!(sessions(), 0);
+    drop(waiting);
 }
 
 fn cgroups_of(process: u32) -> Vec<PathBuf> {
