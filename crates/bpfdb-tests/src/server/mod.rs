@@ -213,7 +213,13 @@ impl TestServer {
             let server = match again {
                 Some(Ok(server)) => server,
                 // A process may have taken the port meanwhile.
-                Some(Err(_)) | None => Server::start(&of_thread, &options)?,
+                Some(Err(Error::System { source, .. }))
+                    if source.kind() == ErrorKind::AddrInUse =>
+                {
+                    Server::start(&of_thread, &options)?
+                }
+                Some(Err(error)) => return Err(error),
+                None => Server::start(&of_thread, &options)?,
             };
             sender
                 .send((

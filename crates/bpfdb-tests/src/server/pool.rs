@@ -19,14 +19,16 @@
 //!    evicts nothing.
 //! 4. The server of a test that panicked is stopped, and so is one with a log: that is compared then.
 
+use std::io::Write;
 use std::ops::Deref;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb::DatabaseOrder;
 use bpfdb_server::settings::{EvictionPolicy, Settings};
 
 use super::lent::end_at_exit;
-use super::{Client, TestServer};
+use super::{Client, TestServer, request};
 use crate::lent::{Lend, Pool};
 
 /// Idle servers that are kept: as many as tests run side by side, of two kinds.
@@ -110,7 +112,9 @@ impl Pooled {
     }
 
     fn look_at_settings(&mut self) {
-        self.all_settings = Some(all_settings(&mut self.admin()));
+        self.all_settings = self
+            .admin()
+            .and_then(|mut client| all_settings(&mut client));
     }
 
     /// Was its engine made with these options?
@@ -124,46 +128,68 @@ impl Pooled {
             == (settings.bind, &settings.local_clients)
     }
 
-    /// A client that may do everything.
-    fn admin(&self) -> Client {
+    /// A client that may do everything; `None` if it is refused.
+    fn admin(&self) -> Option<Client> {
         let mut client = self.client();
         let password = &self.settings.require_pass.0;
-        if !password.is_empty() {
-            client.ask(&[b"AUTH", password.as_bytes()]);
-        }
-        client
+        let is_let_in = password.is_empty()
+            || try_ask(&mut client, &[b"AUTH", password.as_bytes()])? == b"+OK\r\n";
+        is_let_in.then_some(client)
     }
 
     /// Makes everything as it was before; false if that is not possible.
     fn is_restored(&mut self) -> bool {
-        self.end_clients();
-        if self.evicts() {
-            // Its thread has a session.
-            self.settings.max_memory_policy = EvictionPolicy::NoEviction;
-            self.all_settings = None;
-        }
-        let is_as_at_first = |first: &Vec<u8>| *first == all_settings(&mut self.admin());
-        if !self.all_settings.as_ref().is_some_and(is_as_at_first) {
+        // A thread that evicts has a session. Else a look at the settings says whether another server
+        // must take its place; that ends all clients.
+        let stays =
+            !self.evicts() && self.all_settings.is_some() && self.are_settings_as_at_first();
+        if !stays {
             if self.engine.set_memory_limit(self.memory_limit).is_err() {
                 return false;
             }
             self.engine
                 .set_snapshot_max_age(self.options.snapshot_max_age);
+            if !self.forgets_order() {
+                return false;
+            }
+            self.settings.max_memory_policy = EvictionPolicy::NoEviction;
             self.start_next();
-        }
-        if self.all_settings.is_none() {
             self.look_at_settings();
         }
         self.is_left_alone() && self.is_emptied() && self.is_left_alone()
     }
 
-    /// Those that the test has not closed: they may be fields behind the server in a structure.
-    fn end_clients(&self) {
-        let mut client = self.admin();
-        client.say("CLIENT UNPAUSE");
-        for others in ["normal", "pubsub"] {
-            client.say(&format!("CLIENT KILL TYPE {others} SKIPME yes"));
-        }
+    /// Ends the clients that the test has not closed, too: they may be fields behind the server in a
+    /// structure.
+    fn are_settings_as_at_first(&self) -> bool {
+        let is_ended = |client: &mut Client, command: &str| {
+            let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            try_ask(client, &words).is_some()
+        };
+        self.admin().is_some_and(|mut client| {
+            let commands = [
+                "CLIENT UNPAUSE",
+                "CLIENT KILL TYPE normal SKIPME yes",
+                "CLIENT KILL TYPE pubsub SKIPME yes",
+            ];
+            commands
+                .iter()
+                .all(|command| is_ended(&mut client, command))
+                && all_settings(&mut client) == self.all_settings
+                && self.has_first_order()
+        })
+    }
+
+    /// Have no databases been exchanged?
+    fn has_first_order(&self) -> bool {
+        let mut session = self.engine.session().expect("a session");
+        DatabaseOrder::read(&mut session) == Ok(DatabaseOrder::default())
+    }
+
+    /// Before the next server reads it. False: a transaction has it locked.
+    fn forgets_order(&self) -> bool {
+        let mut session = self.engine.session().expect("a session");
+        session.delete(&DatabaseOrder::key()).is_ok()
     }
 
     fn evicts(&self) -> bool {
@@ -171,7 +197,9 @@ impl Pooled {
     }
 
     fn is_emptied(&self) -> bool {
-        let mut client = self.admin();
+        let Some(mut client) = self.admin() else {
+            return false;
+        };
         let commands = [
             "FUNCTION FLUSH SYNC",
             "SCRIPT FLUSH",
@@ -182,7 +210,19 @@ impl Pooled {
         let done = commands
             .iter()
             .all(|command| client.say(command) == "+OK\r\n");
-        done && self.all_settings == Some(all_settings(&mut client))
+        done && self.all_settings == all_settings(&mut client) && self.has_no_records()
+    }
+
+    /// Waits until what large collections have left is removed.
+    fn has_no_records(&self) -> bool {
+        let start = Instant::now();
+        while self.engine.stats().expect("figures").records > 0 {
+            if start.elapsed() > FAREWELL {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     /// Waits until all connections and transactions are over. False: they are not.
@@ -201,8 +241,15 @@ impl Pooled {
     }
 }
 
-fn all_settings(client: &mut Client) -> Vec<u8> {
-    client.ask(&[b"CONFIG", b"GET", b"*"])
+/// Names and values; `None`: the client was refused.
+fn all_settings(client: &mut Client) -> Option<Vec<u8>> {
+    try_ask(client, &[b"CONFIG", b"GET", b"*"])
+}
+
+/// The reply, unless the server closes the connection.
+fn try_ask(client: &mut Client, words: &[&[u8]]) -> Option<Vec<u8>> {
+    client.stream.write_all(&request(words)).ok()?;
+    client.try_reply().ok()
 }
 
 impl Deref for Pooled {
