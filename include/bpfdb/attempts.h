@@ -25,6 +25,9 @@
  *                   program of the kernel    TRIES               PAUSE, the same
  *   daemon          MEMORY_PENDING, or       DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
  *                   LOG_FULL, LOG_CLOSED     TRIES               PAUSE, the same
+ *   daemon          no memory, and pages of  DAEMON_MEMORY_      until they are    as above
+ *                   large collections that   TRIES               removed, others
+ *                   are gone                                     served
  *   EXEC, script    the same, from the       the same, until     the same          the Error
  *                   beginning                they took
  *                                            DAEMON_MOMENT

@@ -239,12 +239,6 @@ impl Session {
         result
     }
 
-    /// Does `work`, which frees memory: what it writes for that may take some of what is kept for locks and
-    /// deletions. The transactions that it begins must end in it.
-    pub fn freeing<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        self.keeping_index(abi::BPFDB_INDEX_SHRINKS, work)
-    }
-
     /// Bytes that the log may still take of what the open transaction writes, keys and some tens of bytes for each
     /// write included; without a transaction, of one that begins. What waits to be executed is not counted.
     /// `None`: there is no log.

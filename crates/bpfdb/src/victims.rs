@@ -264,6 +264,11 @@ impl Engine {
         self.inner.memory.data_pages().1
     }
 
+    /// How often memory was asked for, by all processes, about: it changes when a write has found none.
+    pub fn shortages(&self) -> u64 {
+        self.inner.memory.shortages()
+    }
+
     /// Has the engine all the memory that its limit allows?
     pub fn has_all_memory(&self) -> bool {
         let state = self.inner.memory.state_pointer();

@@ -30,19 +30,15 @@ pub(super) fn passes(status: Status) -> bool {
     )
 }
 
-/// Did a write find memory full, where nothing is evicted?
+/// Did a write find no memory, where none is added, and nothing evicted?
 fn is_refused(context: &Context<'_>, status: Status) -> bool {
-    is_shortage(status) && is_full(context) && !context.instance.evictor.rules().evicts()
-}
-
-/// Is memory full, or nearly so, and none is added?
-pub(super) fn is_full(context: &Context<'_>) -> bool {
-    let left = context.engine.data_pages_left() * u64::from(abi::BPFDB_PAGE_SIZE);
-    context.engine.has_all_memory() && left < context.engine.memory_limit() / FULL_SHARE
+    is_shortage(status)
+        && context.engine.has_all_memory()
+        && !context.instance.evictor.rules().evicts()
 }
 
 /// Does a write lack memory?
-pub(super) fn is_shortage(status: Status) -> bool {
+fn is_shortage(status: Status) -> bool {
     matches!(status, Status::MemoryPending | Status::OutOfMemory)
 }
 
@@ -77,10 +73,8 @@ const LOOKS: u32 = 100;
 /// A command for which the evictor has come by so often in vain needs whole pages.
 const INSISTS: u32 = 4;
 
-/// Of memory, one divided by so many: with less left that data may take it is full.
-const FULL_SHARE: u64 = 32;
 /// How often a command waits for garbage to be removed.
-const ROUNDS: u32 = 500;
+const ROUNDS: u32 = abi::BPFDB_DAEMON_MEMORY_TRIES;
 
 /// Counts the attempts of one command.
 #[derive(Debug, Default)]

@@ -6,7 +6,6 @@ use std::fmt::Debug;
 use bpfdb::{Session, Status};
 
 use super::atomic::{Kind, atomically, is_open};
-use super::attempts::is_full;
 use super::context::{Context, Failure, Outcome};
 use super::in_slices::{InSlices, Work};
 use super::time_slice::TimeSlice;
@@ -45,19 +44,17 @@ pub(super) fn write_many<W: Writer>(context: &mut Context<'_>, words: &[Vec<u8>]
         Ok(writer)
     });
     match writer {
-        Err(Failure::Engine(status))
-            if W::FREES && !is_open(context.session) && is_out_of_memory(context, status) =>
-        {
+        Err(Failure::Engine(Status::OutOfMemory)) if W::FREES && !is_open(context.session) => {
             context.go_on_with(InSlices::without_transaction(Keys::<W>::default()));
+        }
+        // It waits for memory, and leaves the transaction when there is none in the end.
+        Err(Failure::Engine(Status::MemoryPending)) if W::FREES && !is_open(context.session) => {
+            let work = InSlices::new(context.session, Keys::<W>::default());
+            context.go_on_with(work);
         }
         writer => writer?.reply(context),
     }
     Ok(())
-}
-
-/// Is there none, and can there be none before something is freed?
-fn is_out_of_memory(context: &Context<'_>, status: Status) -> bool {
-    status == Status::OutOfMemory || status == Status::MemoryPending && is_full(context)
 }
 
 #[derive(Debug, Default)]

@@ -192,10 +192,11 @@ impl Evictor {
         Ok(self.shared.say_shortage(&self.engine, *rules)?)
     }
 
-    /// Is MEMORY_PENDING what a write finds while memory is full, whether something can be freed or not?
+    /// Is MEMORY_PENDING what a write finds now because memory is full, whether something can be freed or not?
     pub(crate) fn may_be_full(&self) -> bool {
         let garbage = self.shared.garbage.load(Ordering::Relaxed);
-        self.rules().evicts() || garbage != Garbage::Impossible as u8
+        self.rules().evicts()
+            || garbage != Garbage::Impossible as u8 && self.engine.has_all_memory()
     }
 
     /// A write has found no memory: some records go soon. The number for [`Evictor::is_hopeless`].

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use bpfdb::Status;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::server::{Client, TestServer, request};
@@ -88,7 +89,13 @@ fn scattered_elements_of_one_command() {
         fill(&mut client, start, ELEMENTS, words);
         // Overwritten, or added at the end of the list.
         fill(&mut client, start, ELEMENTS / 4, words);
-        assert_eq!(client.say("EXISTS k"), ":1\r\n");
+        let (count, all) = match &start[..1] {
+            "Z" => ("ZCARD k", ELEMENTS),
+            "H" => ("HLEN k", ELEMENTS),
+            "S" => ("SCARD k", ELEMENTS),
+            _ => ("LLEN k", ELEMENTS + ELEMENTS / 4),
+        };
+        assert_eq!(client.say(count), format!(":{all}\r\n"));
     }
 }
 
@@ -162,6 +169,15 @@ fn full_memory_is_said_until_a_collection_goes() {
         assert_eq!(text(&reply), text(OOM));
     }
     assert!(begun.elapsed() < Duration::from_secs(25));
+    // So it is to a program that embeds the engine.
+    let mut session = server.engine.session().expect("a session");
+    assert_eq!(
+        session.set(b"of a program", &value),
+        Err(Status::OutOfMemory)
+    );
+    drop(session);
+    // What frees memory needs none, and is one transaction.
+    assert_eq!(say(&mut client, "DEL key:1 key:2 key:3"), ":3\r\n");
     assert_eq!(say(&mut client, "HLEN big"), ":20000\r\n");
     say(&mut client, "DEL big");
     for key in 0..100 {

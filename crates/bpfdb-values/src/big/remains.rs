@@ -1,13 +1,15 @@
 //! Remains of a collection whose head is gone: pages are removed a few at a time, in an order in which
-//! the rest is found again (invariant 4 of [`crate::big`]).
+//! the rest is found again (invariant 4 of [`crate::big`]). Nothing is written for that: where memory is full there is no
+//! room for it.
 
 use super::children::children;
 use super::page::Pages;
 use super::place::{PageKey, Place};
 use super::tree::{HEIGHT_MAX, TOO_HIGH};
-use crate::run::{History, Run, write};
+use crate::run::Run;
 
-/// Removes up to about `most` pages of a collection, but not its anchor: are all gone?
+/// Removes up to `most` pages of a collection, and as many more as an inner page has leaves, but not its anchor: are
+/// all gone?
 ///
 /// # Errors
 /// Those of the pages.
@@ -56,20 +58,18 @@ impl<P: Pages> Remains<'_, P> {
         let places: Vec<Place> = children(&run)
             .map(|child| Ok(child?.place))
             .collect::<Result<_, P::Error>>()?;
-        let mut stay = places.len();
-        while stay > 0 && self.left > 0 && self.prune(places[stay - 1], above + 1)? {
-            stay -= 1;
+        for &place in places.iter().rev() {
+            // Leaves go with the page above them: so each page that is there has all its leaves, and none has to be
+            // written to say which are left.
+            if self.left == 0 && !place.is_leaf() {
+                return Ok(false);
+            }
+            if !self.prune(place, above + 1)? {
+                return Ok(false);
+            }
         }
-        if stay == 0 && self.left > 0 {
-            self.remove(page)?;
-            return Ok(true);
-        }
-        if stay < places.len() {
-            let entries: Vec<(&[u8], &[u8])> = run.iter().take(stay).collect::<Result<_, _>>()?;
-            let rest = write(entries.into_iter(), History::default());
-            self.pages.write(self.key(page), &rest)?;
-        }
-        Ok(false)
+        self.remove(page)?;
+        Ok(true)
     }
 
     fn has_bucket(&mut self, number: u64) -> Result<bool, P::Error> {

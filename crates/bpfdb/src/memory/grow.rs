@@ -38,6 +38,8 @@ pub(crate) struct Memory {
     room_wanted: AtomicU64,
     /// A write has found no memory since that thread looked.
     was_short: AtomicBool,
+    /// How often one has.
+    shortages: AtomicU64,
     sweep: Chore,
     /// The memory thread, if this process owns the engine.
     thread: OnceLock<Thread>,
@@ -62,6 +64,7 @@ impl Memory {
             room_bytes: AtomicU64::new(0),
             room_wanted: AtomicU64::new(0),
             was_short: AtomicBool::new(false),
+            shortages: AtomicU64::new(0),
             sweep: Chore::default(),
             thread: OnceLock::new(),
         })
@@ -130,6 +133,10 @@ impl Memory {
     /// Has a write found no memory since the last call?
     pub(crate) fn take_shortage(&self) -> bool {
         self.was_short.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn shortages(&self) -> u64 {
+        self.shortages.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take_room_wanted(&self) -> u64 {
@@ -313,6 +320,7 @@ impl Memory {
     /// an operator has to come again for another reason. False at the limit.
     pub(crate) fn grow(&self) -> Result<bool> {
         self.was_short.store(true, Ordering::Release);
+        self.shortages.fetch_add(1, Ordering::Relaxed);
         let _one_at_a_time = self.guard();
         if self.free_pages() > 0 {
             return Ok(true);

@@ -81,6 +81,8 @@ pub(crate) struct Collector {
     put_off: Vec<u64>,
     /// They are tried again after a pause.
     is_delayed: bool,
+    /// What the engine has counted of them.
+    shortages: u64,
     /// How many are still to be looked at, one after the other, because some have lost their heads.
     hurried: usize,
 }
@@ -99,6 +101,7 @@ impl Collector {
             round: None,
             put_off: Vec::new(),
             is_delayed: false,
+            shortages: engine.shortages(),
             hurried: 0,
         }
     }
@@ -111,21 +114,21 @@ impl Collector {
 
     /// How long until there is something to do.
     pub(crate) fn left(&self, now: Instant) -> Duration {
-        match self.is_asked() {
+        match self.is_asked(now) {
             true => Duration::ZERO,
             false => self.due.saturating_duration_since(now),
         }
     }
 
     /// Is a command waiting? Then there is no pause.
-    fn is_asked(&self) -> bool {
-        !self.is_delayed && (self.round.is_some() || garbage::open_request().is_some())
+    fn is_asked(&self, now: Instant) -> bool {
+        !self.is_delayed && (self.round.is_some() || garbage::open_request(now).is_some())
     }
 
     /// Does what is due.
     pub(crate) fn work(&mut self) {
         let now = Instant::now();
-        if now < self.due && !self.is_asked() {
+        if now < self.due && !self.is_asked(now) {
             // What this round has left without a head.
             if known::has_suspects() {
                 self.due = self.due.min(now + BUSY);
@@ -133,7 +136,8 @@ impl Collector {
             return;
         }
         garbage::note_search(self.search.is_some());
-        self.begin_round();
+        self.ask_for_others();
+        self.begin_round(now);
         let is_busy = self.slice(now);
         let end = Instant::now();
         if let Some(round) = &mut self.round {
@@ -143,6 +147,9 @@ impl Collector {
         self.is_delayed = false;
         if !is_busy {
             self.session = None;
+        }
+        // A search may take long: what it finds is for later.
+        if !is_busy || known::len() == 0 {
             self.end_round();
         }
         let pause = match is_busy || self.is_delayed {
@@ -175,10 +182,20 @@ impl Collector {
         }
     }
 
+    /// A write that is none of a command's has found no memory: one of a program that embeds the engine, or is
+    /// attached to it. It is tried again by itself.
+    fn ask_for_others(&mut self) {
+        let shortages = self.engine.shortages();
+        if shortages != self.shortages && self.engine.has_all_memory() {
+            let _ = garbage::ask();
+        }
+        self.shortages = shortages;
+    }
+
     /// A command has found no memory: all collections are looked at.
-    fn begin_round(&mut self) {
+    fn begin_round(&mut self, now: Instant) {
         if self.round.is_none()
-            && let Some(request) = garbage::open_request()
+            && let Some(request) = garbage::open_request(now)
         {
             self.hurried = known::len();
             self.round = Some(Round {
@@ -195,7 +212,8 @@ impl Collector {
         let Some(round) = &mut self.round else {
             return;
         };
-        if !self.put_off.is_empty() && round.delays < DELAYS {
+        let is_left = !self.put_off.is_empty() || self.hurried > 0;
+        if is_left && round.delays < DELAYS {
             round.delays += 1;
             self.is_delayed = true;
             self.put_off.drain(..).for_each(known::suspect);
@@ -294,19 +312,17 @@ impl Collector {
         let is_first = self.dying != Some(identity);
         let session = self.session()?;
         let before = session.writes();
-        let verdict = session.freeing(|session| {
-            session.begin_deferred()?;
-            match collect_locked(session, identity, is_first) {
-                Ok(verdict @ (Verdict::Begun | Verdict::Gone)) => {
-                    session.commit()?;
-                    Ok(verdict)
-                }
-                other => {
-                    session.rollback()?;
-                    other
-                }
+        session.begin_deferred()?;
+        let verdict = match collect_locked(session, identity, is_first) {
+            Ok(verdict @ (Verdict::Begun | Verdict::Gone)) => {
+                session.commit()?;
+                verdict
             }
-        })?;
+            other => {
+                session.rollback()?;
+                other?
+            }
+        };
         let removed = session.writes() - before;
         if matches!(verdict, Verdict::Begun | Verdict::Gone) && removed > 0 {
             garbage::note_removed(removed);

@@ -112,8 +112,11 @@ pub(super) fn note_removed(pages: u64) {
     });
 }
 
-/// The last request, if it is not answered yet.
-pub(super) fn open_request() -> Option<u64> {
+/// The last request, if it is not answered yet, and a round may begin.
+pub(super) fn open_request(now: Instant) -> Option<u64> {
+    if rests_until(now).is_some() && !known::has_suspects() {
+        return None;
+    }
     TOLD.with_borrow(|told| (told.asked > told.answered).then_some(told.asked))
 }
 
