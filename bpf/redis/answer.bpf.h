@@ -86,6 +86,7 @@ static __always_inline enum result front_end_end(struct context *c,
 						 struct bpfdb_session *s, enum result result)
 {
 	redis_of(connection)->given_up = c->own.given_up;
+	redis_of(connection)->meets_large = c->own.meets_large;
 	STORE(redis_of(connection)->command, c->own.command);
 	run_end(c);
 	if (likely(!c->block))

@@ -46,29 +46,50 @@ static __always_inline bool apart_open(struct sk_msg_md *m, struct context **c,
 	return *c && *s;
 }
 
+/* What a program has to leave to the other one as it was. */
+struct apart_start {
+	u64 found;
+	u64 missed;
+	u32 at;
+};
+
+static __always_inline struct apart_start apart_begin(struct context *c,
+						      const struct bpfdb_session *s)
+{
+	c->is_large = 0;
+	return (struct apart_start){
+		.found = s->gets_found,
+		.missed = s->gets_missed,
+		.at = c->at,
+	};
+}
+
+/* The command has done nothing, and another program begins with it. */
+static __always_inline void apart_undo(struct context *c, struct bpfdb_session *s,
+				       const struct apart_start *start)
+{
+	c->at = start->at;
+	s->gets_found = start->found;
+	s->gets_missed = start->missed;
+	/* Behind the last one that BPFDB_CALLS_PER_RUN allows the kernel allows one more. */
+	c->calls++;
+}
+
 SEC("sk_msg")
 int redis_apart(struct sk_msg_md *m)
 {
 	struct context *c;
 	struct bpfdb_session *s;
-	u64 found, missed;
-	u32 at;
+	struct apart_start start;
 	enum result result;
 
 	if (!apart_open(m, &c, &s))
 		return PASS_TO_DAEMON;
-	at = c->at;
-	found = s->gets_found;
-	missed = s->gets_missed;
-	c->is_large = 0;
+	start = apart_begin(c, s);
 	result = command_run_apart(m, c, s);
 	if (likely(result != PASS_TO_DAEMON || !c->is_large))
 		return result;
-	c->at = at;
-	s->gets_found = found;
-	s->gets_missed = missed;
-	/* Behind the last one that BPFDB_CALLS_PER_RUN allows the kernel allows one more. */
-	c->calls++;
+	apart_undo(c, s, &start);
 	bpf_tail_call(m, &apart, BPFDB_APART_LARGE);
 	return PASS_TO_DAEMON;
 }

@@ -30,7 +30,9 @@ struct context {
 	/* Calls of other programs in this run: of procedures, of redis_apart, and of redis_large. */
 	u32 calls;
 	u32 frame; /* number of a procedure's */
-	u32 is_large; /* redis_apart has met a collection that is user space's, or redis_large's */
+	/* The collection is user space's, or redis_large's; an Error says nothing to redis_apart, and to
+	 * redis_large that another program would not fare better. */
+	u32 is_large;
 
 	/* What one step of a command leaves to a later one. */
 	union {

@@ -6,6 +6,10 @@
  *   redis_answer ──► redis_apart: the collection is no small one ──► redis_large: this list
  *        ◄───────────────────────────── the result ─────────────────────────┘
  *
+ * The next command of the connection comes at once, and what then is no large collection goes back:
+ *
+ *   redis_answer ──► redis_large: the collection is no large one ──► redis_apart
+ *
  * It runs as redis_apart does (apart.bpf.h). A server loads it when large collections are in use
  * (crates/bpfdb-server/src/kernel/apart.rs); the daemon answers until then.
  */
@@ -63,8 +67,22 @@ int redis_large(struct sk_msg_md *m)
 {
 	struct context *c;
 	struct bpfdb_session *s;
+	struct apart_start start;
+	enum result result;
 
-	return apart_open(m, &c, &s) ? command_run_large(m, c, s) : PASS_TO_DAEMON;
+	if (!apart_open(m, &c, &s))
+		return PASS_TO_DAEMON;
+	start = apart_begin(c, s);
+	result = command_run_large(m, c, s);
+	if (likely(result != PASS_TO_DAEMON))
+		c->own.meets_large = 1;
+	if (likely(result != PASS_TO_DAEMON || c->is_large || !c->own.meets_large))
+		return result;
+	/* It is a small collection, or none, or this program does not know the command. */
+	c->own.meets_large = 0;
+	apart_undo(c, s, &start);
+	bpf_tail_call(m, &apart, BPFDB_APART_COMMANDS);
+	return PASS_TO_DAEMON;
 }
 
 #endif

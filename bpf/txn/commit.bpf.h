@@ -378,17 +378,24 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	bool tells = s->state == BPFDB_TXN_EXPIRING;
 	/* Not counted up: the verifier would walk every count. */
 	bool left = false;
-	u32 first = unlikely(has_far_locks(s)) ? s->release_next : 0;
+	bool is_far = has_far_locks(s);
+	u32 first = unlikely(is_far) ? s->release_next : 0;
 
 	scan_lock_release(s);
 	repeat(i, BPFDB_LOCKS_STEP)
 	{
-		if (first + i >= count)
+		u32 at = first + i;
+
+		if (at >= count)
 			break;
-		if (!lock_release(s, first + i))
+		/* The last one first. Others wait for what transactions lock first, as the head of a
+		 * large collection; what they lock next is free then. */
+		if (likely(!is_far))
+			at = count - 1 - i;
+		if (!lock_release(s, at))
 			left = true;
 	}
-	if (unlikely(has_far_locks(s)))
+	if (unlikely(is_far))
 		left = release_goes_on(s, first, left);
 	if (left) {
 		s->state = tells ? BPFDB_TXN_EXPIRING : BPFDB_TXN_FINISHING;

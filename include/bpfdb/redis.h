@@ -31,6 +31,8 @@ struct bpfdb_redis_connection {
 	__u32 database; /* of its keys; the daemon, whose command SELECT is, writes it */
 	__u32 may_prefetch; /* its client has authenticated, or need not, and executes commands on keys: values
 			     * may be read for it. The daemon writes it */
+	__u32 meets_large; /* 1: the last command of a program apart was on a large collection, so the
+			    * next one goes to the program of those first */
 };
 
 /* Error replies that are not in the list of status.h. */

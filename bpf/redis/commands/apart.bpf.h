@@ -10,7 +10,7 @@
 #ifndef BPFDB_COMMANDS_APART_BPF_H
 #define BPFDB_COMMANDS_APART_BPF_H
 
-#include "../context.bpf.h"
+#include "transaction.bpf.h"
 #include "../../net/message.bpf.h"
 #include <bpfdb/procedure.h>
 
@@ -21,15 +21,21 @@ struct {
 	__type(value, u32);
 } apart SEC(".maps");
 
-/* What the program says of the command, whose number is in the context. The kernel bounds the tail
- * calls of a run, those to procedures included. */
-__noinline enum result command_apart(struct sk_msg_md *m, struct context *c NONNULL)
+/* What the program says of the command, whose number is in the context. A connection that has met a large
+ * collection is likely to meet it again: its commands go to redis_large first, so that what
+ * redis_apart would do in vain is not done. Not in a transaction of the client's: redis_apart knows what
+ * it says if that has failed. The kernel bounds the tail calls of a run, those to procedures included. */
+__noinline enum result command_apart(struct sk_msg_md *m, struct context *c NONNULL,
+				     struct bpfdb_session *s NONNULL)
 {
 	enum result result = PASS_TO_DAEMON;
 
 	if (c->calls >= BPFDB_CALLS_PER_RUN)
 		return PASS_TO_DAEMON;
 	c->calls++;
+	if (c->own.meets_large && (short_needed(s) || c->block))
+		bpf_tail_call(m, &apart, BPFDB_APART_LARGE);
+	c->own.meets_large = 0;
 	bpf_tail_call(m, &apart, BPFDB_APART_COMMANDS);
 	/* Else clang would have the callers take it for a constant. */
 	OPAQUE(result);

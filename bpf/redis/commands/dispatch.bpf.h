@@ -25,7 +25,7 @@
 #define DISPATCH(name, flags, call)                                                                \
 	case NAME_OF(name):                                                                        \
 		c->own.command = BPFDB_COMMAND_##name;                                             \
-		return (flags) & BPFDB_APART ? command_apart(m, c) : (call);
+		return (flags) & BPFDB_APART ? command_apart(m, c, s) : (call);
 
 static __always_inline enum result command_run(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s)

@@ -34,6 +34,13 @@ static __always_inline enum result large_begin(struct context *c)
 	return elements_check(c);
 }
 
+/* The same for a command that writes, with so many arguments: in part it may be executed only if that is
+ * undone. */
+static __always_inline enum result large_write_begin(struct context *c, bool own, u32 argc)
+{
+	return c->argc == argc && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+}
+
 /* The key becomes the session's, and the next argument is the one behind it. */
 static __always_inline enum result large_key(struct context *c, struct bpfdb_session *s)
 {
@@ -43,14 +50,21 @@ static __always_inline enum result large_key(struct context *c, struct bpfdb_ses
 
 /* ---- Reading ------------------------------------------------------------- */
 
-/* GET of the head, which is left in the context: DONE, AGAIN, or PASS_TO_DAEMON. The access is the one
- * that redis_apart has noted; the look-up is counted when it is answered. */
+/* GET of the head, which is left in the context: DONE, AGAIN, or PASS_TO_DAEMON. If redis_apart was there
+ * it has noted the access. The look-up is counted when it is answered. */
 __noinline enum result large_open(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
 				  u32 type)
 {
-	enum bpfdb_status status = NOT_COUNTED(s, UNTRACKED(s, OF_ANY_TYPE(s, bpfdb_get(s))));
-	bool is_head = status == BPFDB_FOUND && head_read(s, &c->head, type);
+	u32 untracked = s->untracked;
+	enum bpfdb_status status;
+	bool is_head;
 
+	s->untracked |= !c->own.meets_large;
+	status = NOT_COUNTED(s, OF_ANY_TYPE(s, bpfdb_get(s)));
+	is_head = status == BPFDB_FOUND && head_read(s, &c->head, type);
+
+	s->untracked = untracked;
+	c->is_large = is_head || status >= BPFDB_FIRST_ERROR;
 	if (status != BPFDB_FOUND)
 		return PASS_TO_DAEMON;
 	c->head_cell = s->view_cell;
@@ -228,10 +242,12 @@ static __always_inline enum bpfdb_status head_lock(struct context *c, struct bpf
 	enum bpfdb_status status = OF_ANY_TYPE(s, bpfdb_get_for_update(s));
 
 	c->elements = 0;
+	c->is_large = status >= BPFDB_FIRST_ERROR;
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
 	if (status != BPFDB_FOUND || !head_read(s, &c->head, type))
 		return FOR_THE_DAEMON;
+	c->is_large = 1;
 	c->expires = s->found_expires;
 	return BPFDB_OK;
 }
@@ -343,8 +359,7 @@ __noinline enum result large_hset(struct sk_msg_md *m, struct context *c NONNULL
 				  struct bpfdb_session *s NONNULL, u32 how)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 3 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 3);
 	enum bpfdb_status status;
 
 	if (result != DONE)
@@ -378,8 +393,7 @@ __noinline enum result large_hincrby(struct sk_msg_md *m, struct context *c NONN
 				     struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 3 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 3);
 	enum bpfdb_status status;
 	s64 by;
 
@@ -411,8 +425,7 @@ __noinline enum result large_sadd(struct sk_msg_md *m, struct context *c NONNULL
 				  struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 2 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 2);
 	enum bpfdb_status status;
 
 	if (result != DONE)
@@ -445,8 +458,7 @@ __noinline enum result large_take(struct sk_msg_md *m, struct context *c NONNULL
 				  struct bpfdb_session *s NONNULL, u32 type)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 2 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 2);
 	enum bpfdb_status status;
 
 	if (result != DONE)

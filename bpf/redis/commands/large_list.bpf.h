@@ -58,8 +58,7 @@ __noinline enum result large_push(struct sk_msg_md *m, struct context *c NONNULL
 				  struct bpfdb_session *s NONNULL, u32 end)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 2 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 2);
 	enum bpfdb_status status;
 
 	if (result != DONE)
@@ -121,8 +120,7 @@ __noinline enum result large_pop(struct sk_msg_md *m, struct context *c NONNULL,
 				 struct bpfdb_session *s NONNULL, u32 end)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 1 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 1);
 	enum bpfdb_status status;
 
 	if (result != DONE)

@@ -128,8 +128,7 @@ __noinline enum result large_zadd(struct sk_msg_md *m, struct context *c NONNULL
 				  struct bpfdb_session *s NONNULL, bool adds)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 3 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 3);
 	enum bpfdb_status status;
 
 	if (result != DONE)
@@ -160,8 +159,7 @@ __noinline enum result large_zrem(struct sk_msg_md *m, struct context *c NONNULL
 				  struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);
-	enum result result =
-		c->argc == 2 && parts_are_undone(c, own) ? large_begin(c) : PASS_TO_DAEMON;
+	enum result result = large_write_begin(c, own, 2);
 	enum bpfdb_status status;
 
 	if (result != DONE)

@@ -62,7 +62,7 @@ fn fill_hash(client: &mut Client, key: &str) {
 const PAGES: &[u8; 8] = b"\0bpfdb\0\x10";
 
 /// Keys of the records that are pages.
-fn page_keys(engine: &Engine) -> BTreeSet<Vec<u8>> {
+pub(crate) fn page_keys(engine: &Engine) -> BTreeSet<Vec<u8>> {
     let mut session = engine.session().expect("a session");
     let (mut cursor, mut pages) = (0, BTreeSet::new());
     loop {
