@@ -444,8 +444,11 @@ fn nothing_in_the_server_waits() {
             // SWAPDB waits for programs of the kernel to end: some ten milliseconds, and only where it
             // exchanges something.
             let swaps = path == sources.join("instance/mod.rs");
-            assert!(!swaps || text.matches("wait_for_readers").count() == 1);
-            let first = found.find(|&&wait| !(swaps && wait == "wait_for_readers"));
+            // A server that goes on with another one's programs waits before it listens.
+            let goes_on = path == sources.join("kernel/procedures.rs");
+            let may_wait = swaps || goes_on;
+            assert!(!may_wait || text.matches("wait_for_readers").count() == 1);
+            let first = found.find(|&&wait| !(may_wait && wait == "wait_for_readers"));
             assert_eq!(first, None, "{}", path.display());
             looked_at += 1;
         }

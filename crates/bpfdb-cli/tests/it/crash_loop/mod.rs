@@ -145,6 +145,11 @@ impl Loop {
                 scope.spawn(move || client.work(life));
             }
             scope.spawn(|| reader.work(life));
+            let alive = Alive {
+                server,
+                over: &over,
+            };
+            let server = &*alive.server;
             thread::sleep(round.time / 2);
             if round.awaits_all && !is_emulated() {
                 await_all(server, count);
@@ -157,8 +162,7 @@ impl Loop {
             thread::sleep(round.time / 2);
             // Before: on a busy machine a process takes long to end.
             let when = Instant::now();
-            server.kill();
-            over.store(true, Ordering::Relaxed);
+            drop(alive);
             when
         });
         reader.tell(clients);
@@ -237,6 +241,9 @@ impl Loop {
         let local = ["off", "auto"][usize::from(options.local)];
         let unix = self.socket.to_str().expect("text");
         let words = [
+            // Connections that were given up a moment ago count, too, until the server has noticed.
+            "--maxclients",
+            "128",
             "--appendfsync",
             sync,
             "--local-clients",
@@ -252,6 +259,20 @@ impl Loop {
     fn committed_beside(&self) -> u64 {
         let beside = self.beside.as_ref();
         beside.map_or(0, |beside| beside.committed(&self.clients))
+    }
+}
+
+/// A server for which clients write. Dropped, also by a check that has failed, it is killed, and the clients end: the test waits
+/// for them.
+struct Alive<'a> {
+    server: &'a mut Served,
+    over: &'a AtomicBool,
+}
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        self.server.kill();
+        self.over.store(true, Ordering::Relaxed);
     }
 }
 
