@@ -99,19 +99,13 @@ pub(crate) struct GroupBegun {
     pub(crate) at: Instant,
     /// How many wait for it.
     waiters: u64,
-    /// One caller waits for it, and no other was expected to.
-    pub(crate) is_for_one: bool,
 }
 
 #[cfg(test)]
 impl GroupBegun {
     /// A group for which nobody waits.
     pub(crate) fn of(at: Instant) -> Self {
-        Self {
-            at,
-            waiters: 0,
-            is_for_one: false,
-        }
+        Self { at, waiters: 0 }
     }
 }
 
@@ -210,7 +204,6 @@ impl Shared {
 
     pub(crate) fn begin_group(&self) -> GroupBegun {
         GroupBegun {
-            is_for_one: self.waiters.is_lone(),
             waiters: self.waiters.begin_group(),
             at: Instant::now(),
         }

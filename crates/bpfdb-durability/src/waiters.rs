@@ -73,12 +73,6 @@ impl Waiters {
         expected > 0 && self.waiting.load(Ordering::SeqCst) >= expected
     }
 
-    /// Does one caller wait, and may no other be expected?
-    pub(crate) fn is_lone(&self) -> bool {
-        let expected = self.expected.load(Ordering::SeqCst);
-        expected <= 1 && self.waiting.load(Ordering::SeqCst) == 1
-    }
-
     /// How many wait for the group that begins.
     pub(crate) fn begin_group(&self) -> u64 {
         let waiting = self.waiting.swap(0, Ordering::SeqCst);
@@ -130,21 +124,20 @@ mod tests {
     fn the_writer_waits_for_those_it_has_told_and_for_no_others() {
         let waiters = Waiters::new(0);
         // One client by itself is never waited for.
-        assert!(!waiters.is_lone());
         assert!(waiters.want(1, 1));
-        assert!(!waiters.lacks_some() && waiters.is_lone());
+        assert!(!waiters.lacks_some());
         let told = waiters.begin_group();
         assert!(waiters.end_group(1, told));
         assert!(waiters.lacks_some(), "he may come again");
         assert!(waiters.want(2, 1));
-        assert!(!waiters.lacks_some() && waiters.is_lone());
+        assert!(!waiters.lacks_some());
         // Two more come while its group is written.
         let told = waiters.begin_group();
         assert!(!waiters.want(3, 2), "the writer is at work");
         assert!(waiters.end_group(2, told));
-        assert!(waiters.is_wanted() && waiters.lacks_some() && !waiters.is_lone());
+        assert!(waiters.is_wanted() && waiters.lacks_some());
         assert!(waiters.want(4, 1), "the last of three");
-        assert!(!waiters.lacks_some() && !waiters.is_lone());
+        assert!(!waiters.lacks_some());
         let told = waiters.begin_group();
         assert!(waiters.end_group(4, told));
         assert!(!waiters.is_wanted());

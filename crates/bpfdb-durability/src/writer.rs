@@ -268,7 +268,7 @@ impl Writer {
             && !self.checkpoints.waits_between(before, epoch);
         let (sequence, submitted) = match is_idle {
             true => (self.last_sequence(writer), None),
-            false => self.write(writer, epoch, begun.is_for_one)?,
+            false => self.write(writer, epoch)?,
         };
         Ok(Group {
             taken: self.feed.set_aside(),
@@ -298,11 +298,8 @@ impl Writer {
         &mut self,
         writer: &mut LogWriter<D>,
         epoch: u64,
-        is_for_one: bool,
     ) -> Result<(u64, Option<Submitted>)> {
-        // No other caller would wait beside it: this thread writes it, and wakes no other.
-        let is_lone = is_for_one && self.groups.is_empty();
-        let is_wanted = self.shared.waiters.is_wanted() && !is_lone;
+        let is_wanted = self.shared.waiters.is_wanted();
         if is_wanted && self.groups.overlap() && self.feed.records.len() <= SUBMIT_BYTES {
             let submitted = Submitted {
                 at: Instant::now(),
