@@ -332,7 +332,10 @@ fn access_of_word(meta: u64, now: u64, decay: u64) -> Access {
     let units = abi::BPFDB_ACCESS_TIME_MASK;
     let then = meta >> abi::BPFDB_FORM_BITS & units;
     let unit = abi::BPFDB_ACCESS_UNIT_BITS;
-    let idle = (now >> unit & units).saturating_sub(then);
+    // Modulo 146 years: what was restored can be idle for longer than the machine has been up. More
+    // than half of that is a record that was used since `now` was read.
+    let idle = (now >> unit).wrapping_sub(then) & units;
+    let idle = if idle > units / 2 { 0 } else { idle };
     Access::Idle(Duration::from_nanos(idle << unit))
 }
 
@@ -341,8 +344,10 @@ fn word_of_access(access: Access, now: u64) -> u64 {
     match access {
         Access::Unknown => 0,
         Access::Idle(idle) => {
-            let idle = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
-            let then = now.saturating_sub(idle) >> abi::BPFDB_ACCESS_UNIT_BITS;
+            let (unit, units) = (abi::BPFDB_ACCESS_UNIT_BITS, abi::BPFDB_ACCESS_TIME_MASK);
+            let idle = u64::try_from(idle.as_nanos() >> unit)
+                .map_or(units / 2, |idle| idle.min(units / 2));
+            let then = (now >> unit).wrapping_sub(idle) & units;
             abi::BPFDB_ACCESS_WORD | then << abi::BPFDB_FORM_BITS
         }
         Access::Frequency(counter) => {
@@ -487,5 +492,25 @@ mod tests {
         );
         assert_eq!(access_of_word(0x1234 << 24, now, 1), Access::Unknown);
         assert_eq!(word_of_access(Access::Unknown, now), 0);
+    }
+
+    #[test]
+    fn a_record_can_be_idle_for_longer_than_the_machine_is_up() {
+        let now = 10 * SECOND;
+        let days = Duration::from_secs(3 * 24 * 60 * 60);
+        let word = word_of_access(Access::Idle(days), now);
+        let idle = |now: u64| match access_of_word(word, now, 1) {
+            Access::Idle(idle) => idle,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(idle(now).as_secs(), days.as_secs());
+        assert_eq!(idle(now + 60 * SECOND).as_secs(), days.as_secs() + 60);
+        // Used after `now` was read.
+        let word = word_of_access(Access::Idle(Duration::ZERO), now + SECOND);
+        assert_eq!(access_of_word(word, now, 1), Access::Idle(Duration::ZERO));
+        // The longest that a word can say.
+        let longest = access_of_word(word_of_access(Access::Idle(Duration::MAX), now), now, 1);
+        let years = |years: u64| Duration::from_secs(years * 365 * 24 * 60 * 60);
+        assert!(matches!(longest, Access::Idle(idle) if idle > years(70) && idle < years(75)));
     }
 }
