@@ -2,8 +2,11 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
+
+const WORD: usize = size_of::<u64>();
 
 /// The values of a `BPF_F_MMAPABLE` array map, as a shared mapping. Programs
 /// change it at any time: access is by volatile reads and writes.
@@ -75,8 +78,18 @@ impl<T> Mapped<T> {
     where
         T: Copy,
     {
-        // SAFETY: at() checks the bounds; T is plain data.
-        unsafe { ptr::read_volatile(self.at(index)) }
+        const { assert!(size_of::<T>().is_multiple_of(WORD) && align_of::<T>().is_multiple_of(WORD)) };
+        let from = self.at(index).cast::<u64>();
+        let mut value = MaybeUninit::<T>::uninit();
+        let to = value.as_mut_ptr().cast::<u64>();
+        // Word by word: for a volatile read of a whole T the compiler makes an instruction of each word, and
+        // needs a minute for the longest T.
+        for word in 0..size_of::<T>() / WORD {
+            // SAFETY: at() checks the bounds; both have as many words as a T, at the alignment of a T.
+            unsafe { to.add(word).write(from.add(word).read_volatile()) };
+        }
+        // SAFETY: all words were written; T is plain data.
+        unsafe { value.assume_init() }
     }
 }
 
