@@ -79,8 +79,9 @@ missing_packages() {
 	[ -x /usr/sbin/pgbouncer ] || echo pgbouncer
 	have ip || echo iproute2
 	[ -n "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || echo postgresql
-	# Only some distributions have it; without it one comparison is left out.
+	# Only some distributions have them; without each one comparison is left out.
 	have tarantool || ! in_archive tarantool || echo tarantool
+	have db_bench || ! in_archive rocksdb-tools || echo rocksdb-tools
 	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
 	have npm || echo npm
 	node_is_new_enough || echo NODE

@@ -137,10 +137,20 @@ impl Draw {
     }
 
     pub fn next(&self, random: &mut Random) -> u32 {
+        let rank = self.rank(random);
         match &self.zipf {
-            None => random.below(self.records) as u32,
-            Some(zipf) => self.scattered(zipf.draw(random).min(self.records - 1)),
+            None => rank,
+            Some(_) => self.scattered(rank.into()),
         }
+    }
+
+    /// A rank in the place of a record: the lower the more frequent, unless all are drawn alike.
+    pub fn rank(&self, random: &mut Random) -> u32 {
+        let rank = match &self.zipf {
+            None => random.below(self.records),
+            Some(zipf) => zipf.draw(random).min(self.records - 1),
+        };
+        rank as u32
     }
 
     /// The record of a rank: neighbours in rank are no neighbours in memory, and each record has one

@@ -71,6 +71,8 @@ pub(crate) enum Part {
     Snapshots,
     /// Writers beside reports, each over a snapshot of its own
     Report,
+    /// Workloads of YCSB on values in files
+    Ycsb,
 }
 
 impl Part {
@@ -83,7 +85,7 @@ impl Part {
         Self::Files,
     ];
     /// Those of `tier`.
-    pub(crate) const TIER: [Self; 3] = [Self::Values, Self::Snapshots, Self::Report];
+    pub(crate) const TIER: [Self; 4] = [Self::Values, Self::Snapshots, Self::Report, Self::Ycsb];
 
     /// Those of `all` that are asked for; all of them if `only` is empty.
     pub(crate) fn chosen(all: &[Self], only: &[Self]) -> Vec<Self> {
@@ -172,6 +174,8 @@ pub(crate) struct Plan {
     pub(crate) tier_rewritten: u32,
     /// Requests for a value that is read from a file: so few that the page cache has hardly any twice.
     pub(crate) tier_cold_requests: u32,
+    /// How long a workload of YCSB runs.
+    pub(crate) ycsb_time: Duration,
 }
 
 /// Sizes of values and records of the scenario `durability`, of which files are made. A round
@@ -228,6 +232,7 @@ impl Plan {
                 report_records: 100,
                 tier_rewritten: 3_000,
                 tier_cold_requests: 1_000,
+                ycsb_time: millis(150),
             };
         }
         Self {
@@ -270,6 +275,7 @@ impl Plan {
             report_records: 1_000,
             tier_rewritten: 60_000,
             tier_cold_requests: 20_000,
+            ycsb_time: millis(4000),
         }
     }
 

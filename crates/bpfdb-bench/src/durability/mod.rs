@@ -167,7 +167,7 @@ pub(crate) fn measure(
             Part::Async => exposure::measure(&setup)?,
             Part::Files => files::measure(&setup)?,
             // Of `tier`.
-            Part::Values | Part::Snapshots | Part::Report => continue,
+            Part::Values | Part::Snapshots | Part::Report | Part::Ycsb => continue,
         };
         tables.into_iter().for_each(&mut *keep);
     }

@@ -22,7 +22,7 @@ use crate::report::Table;
 use crate::sample::Sample;
 pub(crate) use block::{Batches, Clients, Replies, histogram, send};
 pub(crate) use fill::{NO_ROOM, fill};
-pub(crate) use load::{Answer, Load};
+pub(crate) use load::{Answer, Asks, Load, Test};
 pub(crate) use namespace::NetworkNamespace;
 pub(crate) use path::{CONNECTIONS_MAX, GET, Path, SET};
 pub(crate) use replies::Values;

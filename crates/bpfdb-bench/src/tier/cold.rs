@@ -1,20 +1,42 @@
-//! `tier-cold`: GET of values that are in files, read by the daemon or begun in the kernel.
+//! `tier-cold`: GET and MGET of values that are in files, read by the daemon or begun in the kernel.
 
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bpfdb_apps::client::{Address, Client};
 
+use super::page_cache::evict;
 use super::values::{MEMORY, SIZE, figure, until_in_files};
 use crate::durability::Setup;
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
-use crate::tcp::{GET, Load, Results, Server, fill};
+use crate::tcp::{Asks, GET, Load, Results, Server, Test, fill};
+
+/// Keys of an MGET: those of this four times.
+macro_rules! keys {
+    () => {
+        " key:__rand_int__ key:__rand_int__ key:__rand_int__ key:__rand_int__ \
+         key:__rand_int__ key:__rand_int__ key:__rand_int__ key:__rand_int__"
+    };
+}
+
+const KEYS: u32 = 32;
+const MGET: Test = Test {
+    name: "mget",
+    asks: Asks::Benchmark(concat!("MGET", keys!(), keys!(), keys!(), keys!())),
+};
 
 /// Connections, and requests that each sends at once.
-const LOADS: [(u32, u32); 5] = [(1, 1), (16, 1), (64, 1), (1, 16), (16, 16)];
+const LOADS: [(Test, u32, u32); 8] = [
+    (GET, 1, 1),
+    (GET, 16, 1),
+    (GET, 64, 1),
+    (GET, 1, 16),
+    (GET, 16, 16),
+    (GET, 64, 16),
+    (MGET, 1, 1),
+    (MGET, 16, 1),
+];
 /// By `tier-prefetch`.
 const WAYS: [&str; 2] = ["no", "yes"];
 
@@ -64,10 +86,10 @@ impl Cold {
                     cold.prefetch(way)?;
                     evict(&cold.folder)?;
                     let before = cold.begun()?;
-                    let answer = load.run(&cold.server, plan.tier_keys, plan.tier_cold_requests)?;
+                    let answer = load.run(&cold.server, plan.tier_keys, requests(plan, load))?;
                     if !is_warming {
                         let has_begun = cold.begun()? > before;
-                        ensure!(has_begun == (way == "yes"), "tier-prefetch {way}");
+                        ensure!(has_begun == (way == "yes"), "{load:?}: tier-prefetch {way}");
                         results.add(load, which, answer);
                     }
                 }
@@ -78,12 +100,13 @@ impl Cold {
 
     fn table(&self, plan: &Plan) -> Table {
         let title = format!(
-            "GET of one of {} values of {SIZE} B in files that the page cache does not have; thousand requests a \
-             second, and latency at p50 / p99, µs",
+            "GET of one of {} values of {SIZE} B in files that the page cache does not have, and MGET of {KEYS}; thousand \
+             requests a second, and latency at p50 / p99, µs",
             plan.tier_keys
         );
         let columns = [
             "way",
+            "request",
             "clients",
             "pipeline",
             "read by the daemon",
@@ -102,6 +125,7 @@ impl Cold {
                 };
                 table.row([
                     cold.server.name.as_str().into(),
+                    load.test.name.to_uppercase().into(),
                     load.connections.into(),
                     load.pipeline.into(),
                     Cell::figure(&rates[0].map(|rate| rate / 1e3), 1),
@@ -131,28 +155,19 @@ impl ColdServer {
 }
 
 fn loads() -> impl Iterator<Item = Load> {
-    LOADS.into_iter().map(|(connections, pipeline)| Load {
+    LOADS.into_iter().map(|(test, connections, pipeline)| Load {
         connections,
         threads: 1,
         size: SIZE,
         pipeline,
-        test: GET,
+        test,
     })
 }
 
-/// Takes the files of values out of the page cache.
-fn evict(folder: &Path) -> Result<()> {
-    let runs = folder.join("tier");
-    let files = fs::read_dir(&runs).with_context(|| runs.display().to_string())?;
-    for file in files {
-        // It may have gone meanwhile.
-        let Ok(file) = File::open(file?.path()) else {
-            continue;
-        };
-        // SAFETY: plain system call on an open file.
-        let refused =
-            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-        ensure!(refused == 0, "the page cache keeps a file of values");
+/// As many values of each load.
+fn requests(plan: &Plan, load: Load) -> u32 {
+    match load.test {
+        MGET => plan.tier_cold_requests / KEYS,
+        _ => plan.tier_cold_requests,
     }
-    Ok(())
 }

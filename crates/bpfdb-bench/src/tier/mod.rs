@@ -10,6 +10,8 @@
 //! many.rs         sessions that write beside a thousand snapshots a second       │ `snapshots`
 //! checkpoint.rs   clients that write beside a checkpoint, and beside BGSAVE      ┘
 //! report/         writers beside reports, each over a snapshot of its own: the part `report`
+//! ycsb/           workloads of YCSB, beside Redis and RocksDB: the part `ycsb`
+//! page_cache.rs   files that the page cache does not have
 //! beside.rs       sessions that write beside something else
 //! latencies.rs    columns of tables
 //! ```
@@ -23,8 +25,10 @@ mod creation;
 mod fork;
 mod latencies;
 mod many;
+mod page_cache;
 mod report;
 mod values;
+mod ycsb;
 
 use std::path::Path;
 
@@ -76,6 +80,11 @@ pub(crate) fn measure(
         keep(cold::measure(plan, &setup)?);
         keep(compaction::measure(plan, &setup.place)?);
         setup.place.clear()?;
+    }
+    if parts.contains(&Part::Ycsb) {
+        ycsb::measure(plan, &setup)?
+            .into_iter()
+            .for_each(&mut *keep);
     }
     Ok(())
 }

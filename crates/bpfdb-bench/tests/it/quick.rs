@@ -201,8 +201,25 @@ fn values_in_files_are_measured() {
         let found = |row: usize| rows(2)[row][1].as_str().expect("text");
         assert_eq!((found(0), found(1)), ("100.0", "100.0"));
         assert_ne!(rows(2)[1][3], "0", "bytes of files");
-        assert_eq!(rows(3).len(), 10, "two ways to the server, five loads");
+        assert_eq!(rows(3).len(), 16, "two ways to the server, eight loads");
         assert_eq!(rows(4).len(), 4, "three ways, and the target");
+    }
+}
+
+#[test]
+fn workloads_of_ycsb_are_measured() {
+    let report = report(&["--only", "tier", "--parts", "ycsb"]);
+    let names = names(&report);
+    // The server need not be built.
+    if names.len() > 1 {
+        assert_eq!(names, ["tier-ycsb", "tier-ycsb-latency"]);
+        for table in 0..2 {
+            let rows = report["tables"][table]["rows"].as_array().expect("rows");
+            assert_eq!(rows.len(), 7, "A to F, and reads of any record");
+            for row in rows {
+                assert!(row[2]["median"].as_f64() > Some(0.0), "{row}");
+            }
+        }
     }
 }
 
