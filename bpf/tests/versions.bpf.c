@@ -593,3 +593,40 @@ TEST(no_writer_waits_for_a_snapshot_that_is_starting)
 	bpfdb_session_close(w);
 	return 0;
 }
+
+__noinline u64 tick_nanos(void)
+{
+	u64 begun = bpf_ktime_get_ns();
+
+	(void)maintenance_step();
+	return bpf_ktime_get_ns() - begun;
+}
+
+#define TICKS 64
+/* More than a slice, and the rest of a tick; much less than all versions take. */
+#define TICK_NANOS 200000ULL
+
+/* What else a processor has to do waits for a tick: that is short, however much there is to be swept. */
+TEST(a_tick_leaves_the_processor_soon)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+	u32 soon = UNKNOWN(0);
+
+	EXPECT(w && r);
+	if (config.versions == 1)
+		return 0;
+	PASS(records_add(w, 10000, 5000));
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK);
+	PASS(records_add(w, 10000, 5000));
+	repeat(i, TICKS)
+	{
+		STORE(engine.snapshots.sweeping, SWEEP_ROUNDS);
+		soon += tick_nanos() < TICK_NANOS;
+	}
+	STORE(engine.snapshots.sweeping, 0);
+	EXPECT(soon > TICKS / 2);
+	EXPECT(bpfdb_commit(r) == BPFDB_OK);
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}
