@@ -4,6 +4,7 @@
 #define BPFDB_REDIS_CONTEXT_BPF_H
 
 #include "../net/context_words.bpf.h"
+#include "../tier/place.bpf.h"
 #include "../values/big_head.bpf.h"
 #include "../values/packed_entry.bpf.h"
 #include <bpfdb/connection.h>
@@ -53,6 +54,9 @@ struct context {
 			u32 prefetch_next; /* the next argument is a key whose value is needed */
 			u32 prefetch_all; /* and all that follow it are */
 			u32 prefetch_begun; /* reads that have begun */
+			u32 prefetch_many; /* there is more than one value to be read */
+			struct prefetch_place prefetch_first; /* the first of them, if any */
+			struct prefetch_place prefetch_found; /* that of the last key */
 		};
 		struct { /* collections */
 			struct packed_entry entry; /* found, or to be written */

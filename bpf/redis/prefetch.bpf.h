@@ -14,6 +14,9 @@
  *    context is taken.
  * 3. A wrong guess of what is a key costs a look-up, or a read in vain.
  * 4. Nothing is looked up for a client that has not authenticated, or subscribes (may_prefetch).
+ * 5. A read begins if another one can be under way meanwhile: the message asks for a second value that is cold, or
+ *    others are being read already. One that is alone gains nothing: the daemon reads it as soon,
+ *    and without io_uring's thread, which would take a processor from client and daemon.
  */
 #ifndef BPFDB_REDIS_PREFETCH_BPF_H
 #define BPFDB_REDIS_PREFETCH_BPF_H
@@ -105,6 +108,39 @@ __noinline int requests_pass(struct context *c NONNULL)
 	return false;
 }
 
+static __always_inline void read_begin(struct context *c, const struct prefetch_place *place)
+{
+	/* io_uring's thread takes what comes while it is awake. */
+	if (prefetch_start(place) && !c->prefetch_begun++)
+		prefetch_wake();
+}
+
+/* The value at c->prefetch_found is cold. The first one of a message waits for a second one, or for the end of
+ * the message (first_settle). */
+static __always_inline void cold_found(struct context *c)
+{
+	const struct prefetch_place *first = &c->prefetch_first, *found = &c->prefetch_found;
+
+	if (!first->run) {
+		c->prefetch_first = *found;
+		return;
+	}
+	if (first->run == found->run && first->offset == found->offset)
+		return;
+	if (!c->prefetch_many) {
+		c->prefetch_many = 1;
+		read_begin(c, first);
+	}
+	read_begin(c, found);
+}
+
+/* The message asks for no other value. */
+static __always_inline void first_settle(struct context *c)
+{
+	if (c->prefetch_first.run && !c->prefetch_many && prefetch_is_busy())
+		read_begin(c, &c->prefetch_first);
+}
+
 /* Goes over the arguments of the command whose name was parsed last. False: the message ends, or is none that
  * the kernel can parse. What differs between rounds is in memory: the verifier walks one of them. */
 __noinline int args_prefetch(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
@@ -124,11 +160,8 @@ __noinline int args_prefetch(struct context *c NONNULL, struct bpfdb_session *s 
 		if (c->prefetch_keys >= BPFDB_PREFETCH_KEYS)
 			return false;
 		c->prefetch_keys++;
-		if (arg_to_key(c, s) != DONE || !prefetch_key(s))
-			continue;
-		/* io_uring's thread takes what comes while it is awake. */
-		if (!c->prefetch_begun++)
-			prefetch_wake();
+		if (arg_to_key(c, s) == DONE && prefetch_find(s, &c->prefetch_found))
+			cold_found(c);
 	}
 	return true;
 }
@@ -139,11 +172,14 @@ static __always_inline void requests_prefetch(struct context *c, struct bpfdb_se
 	c->prefetch_arguments = 0;
 	c->prefetch_keys = 0;
 	c->prefetch_begun = 0;
+	c->prefetch_many = 0;
+	c->prefetch_first.run = 0;
 	repeat(i, BPFDB_PREFETCH_ARGUMENTS)
 	{
 		if (c->at >= c->size || request_name(c) != DONE || !args_prefetch(c, s))
 			break;
 	}
+	first_settle(c);
 	/* It may have gone to sleep again, or have been waking up. */
 	if (c->prefetch_begun > 1)
 		prefetch_wake();

@@ -33,6 +33,7 @@
 
 #include "../operators/get.bpf.h"
 #include "../ring/ring.bpf.h"
+#include "place.bpf.h"
 #include <bpfdb/prefetch.h>
 
 struct bpfdb_prefetching prefetching SEC(".bss.prefetch");
@@ -111,6 +112,13 @@ static __always_inline void prefetch_wake(void)
 		bpf_ringbuf_output(&prefetch_bell, &record, BELL_BYTES, BPF_RB_FORCE_WAKEUP);
 }
 
+/* Is a value of the tier being read, by the daemon or for it? Reads of which the daemon has not heard that they have
+ * ended count, too: commands that want them are still to come. */
+static __always_inline bool prefetch_is_busy(void)
+{
+	return LOAD(prefetching.reading) || LOAD(prefetching.started) != LOAD(prefetching.ended);
+}
+
 /* A free slot for the place; NO_SLOT: all are taken, or one is the place's already. */
 static __always_inline u32 prefetch_claim(u64 run, u32 offset)
 {
@@ -136,22 +144,20 @@ static __always_inline u32 prefetch_claim(u64 run, u32 offset)
 	return NO_SLOT;
 }
 
-/* Has an entry of `bytes` bytes read, unless it is under way: 1 if the read has begun. The caller wakes io_uring's
+/* Has an entry read, unless it is under way: 1 if the read has begun. The caller wakes io_uring's
  * thread (prefetch_wake). */
-__noinline int prefetch_start(u64 run, u32 offset, u64 bytes)
+__noinline int prefetch_start(const struct prefetch_place *place NONNULL)
 {
 	struct bpfdb_prefetch *slot;
 	u32 number;
 
-	if (bytes > BPFDB_PREFETCH_ENTRY)
-		return 0;
-	number = prefetch_claim(run, offset);
+	number = prefetch_claim(place->run, place->offset);
 	slot = prefetch_at(number);
 	if (!slot)
 		return 0;
-	STORE(slot->run, run);
-	STORE(slot->offset, offset);
-	slot->bytes = bytes;
+	STORE(slot->run, place->run);
+	STORE(slot->offset, place->offset);
+	slot->bytes = place->bytes;
 	STORE_RELEASE(slot->state, BPFDB_PREFETCH_READING);
 	if (!prefetch_submit(number, slot)) {
 		ADD(&prefetching.crowded, 1);
@@ -162,26 +168,24 @@ __noinline int prefetch_start(u64 run, u32 offset, u64 bytes)
 	return 1;
 }
 
-/* The same for the value of the session's key, if that is cold. Of no transaction, and no access. Inlined:
+/* Is the value of the session's key cold, and short enough? Its place is written then. Of no transaction, and no access. Inlined:
  * a look-up needs the frames. */
-static __always_inline int prefetch_key(struct bpfdb_session *s)
+static __always_inline bool prefetch_find(struct bpfdb_session *s, struct prefetch_place *place)
 {
 	struct bpfdb_large *large;
-	u64 run, len;
-	u32 offset;
+	u64 bytes;
 
 	if (UNTRACKED(s, OF_ANY_TYPE(s, bpfdb_peek(s))) != BPFDB_FOUND ||
 	    !form_is_large(s->value_len))
-		return 0;
+		return false;
 	large = bpfdb_at(s->value[0]);
 	if (!large)
-		return 0;
-	run = LOAD(large->place.run);
-	offset = LOAD(large->place.offset);
-	len = LOAD(large->len);
-	if (!run || !bpfdb_still_valid(s))
-		return 0;
-	return prefetch_start(run, offset, BPFDB_RUN_ENTRY_HEAD + s->key_len + len);
+		return false;
+	place->run = LOAD(large->place.run);
+	place->offset = LOAD(large->place.offset);
+	bytes = BPFDB_RUN_ENTRY_HEAD + s->key_len + (u64)LOAD(large->len);
+	place->bytes = bytes;
+	return place->run && bytes <= BPFDB_PREFETCH_ENTRY && bpfdb_still_valid(s);
 }
 
 #endif

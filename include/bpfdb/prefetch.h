@@ -42,11 +42,12 @@ struct bpfdb_prefetch {
 struct bpfdb_prefetching {
 	struct bpfdb_ring ring;
 	__u32 is_on; /* reads may begin */
-	__u32 pad;
+	__u32 reading; /* threads of the daemon that read a value themselves now */
 	__u64 reads; /* address of the first struct bpfdb_prefetch in the process */
-	/* Counted by programs. */
+	/* Reads that have begun, counted by programs; those that have ended, whatever became of them, by the daemon. */
 	__u64 started;
-	__u64 crowded; /* reads that found no slot, no place in the ring, or others writing to it */
+	__u64 ended;
+	__u64 crowded; /* counted by programs: reads that found no slot, no place in the ring, or others writing to it */
 };
 
 #endif

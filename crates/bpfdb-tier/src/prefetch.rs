@@ -247,6 +247,24 @@ impl Prefetcher {
         }
     }
 
+    /// This thread reads a value itself, as long as what is returned is there: then programs begin also a read that would be alone.
+    pub(crate) fn reads_itself(&self) -> ReadsItself<'_> {
+        let all: *mut bpfdb_prefetching = self.memory.at(0);
+        // SAFETY: an aligned word within the mapping, which only this process writes.
+        let reading = unsafe { AtomicU32::from_ptr(&raw mut (*all).reading) };
+        reading.fetch_add(1, Ordering::Relaxed);
+        ReadsItself(reading)
+    }
+
+    /// A read that programs have begun has ended so.
+    fn end(&self, how: &AtomicU64) {
+        how.fetch_add(1, Ordering::Relaxed);
+        let all: *mut bpfdb_prefetching = self.memory.at(0);
+        // SAFETY: as above.
+        let ended = unsafe { AtomicU64::from_ptr(&raw mut (*all).ended) };
+        ended.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// What `decode` makes of the entry at this place, if the kernel has read it; `None`: it has not, or not yet, or
     /// that failed, or `decode` does not take it.
     pub(crate) fn take<T>(
@@ -279,11 +297,10 @@ impl Prefetcher {
         });
         state.store(abi::BPFDB_PREFETCH_FREE, Ordering::Release);
         let found = found.flatten();
-        let count = match found {
+        self.end(match found {
             Some(_) => &self.counts.used,
             None => &self.counts.failed,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        });
         found
     }
 
@@ -338,7 +355,7 @@ impl Prefetcher {
                 known.completions.store(completions, Ordering::Relaxed);
                 let state = self.state(slot);
                 if known.late.load(Ordering::Relaxed) == completions {
-                    self.counts.late.fetch_add(1, Ordering::Relaxed);
+                    self.end(&self.counts.late);
                     state.store(abi::BPFDB_PREFETCH_FREE, Ordering::Release);
                     return;
                 }
@@ -391,7 +408,7 @@ impl Prefetcher {
         let state = self.state(old.slot);
         match state.compare_exchange(read, free, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
-                self.counts.unused.fetch_add(1, Ordering::Relaxed);
+                self.end(&self.counts.unused);
                 true
             }
             // It may be about to say that it is not the one that it looks for.
@@ -429,6 +446,16 @@ impl Prefetcher {
 impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.enable(false);
+    }
+}
+
+/// See [`Prefetcher::reads_itself`].
+#[derive(Debug)]
+pub(crate) struct ReadsItself<'a>(&'a AtomicU32);
+
+impl Drop for ReadsItself<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -269,10 +269,15 @@ impl<D: Disk> Runs<D> {
         let file = file.ok_or(Status::TierUnavailable)?;
         let size = usize::try_from(entry::size(key, len)).map_err(|_| Status::TierCorrupt)?;
         let mut bytes = vec![0; size];
+        let reads = self
+            .prefetcher
+            .get()
+            .map(|prefetcher| prefetcher.reads_itself());
         let read = file.read_whole(place.offset, &mut bytes).map_err(|error| {
             tracing::error!(%error, run = place.run, offset = place.offset, "a cold value cannot be read");
             Status::TierUnavailable
         })?;
+        drop(reads);
         match entry::decode(&bytes[..read], self.engine, place, key, len) {
             Ok(value) => {
                 let head = size - value.len();

@@ -26,7 +26,8 @@ const MGET: Test = Test {
     asks: Asks::Benchmark(concat!("MGET", keys!(), keys!(), keys!(), keys!())),
 };
 
-/// Connections, and requests that each sends at once.
+/// Connections, and requests that each sends at once. The first one is of one client that asks for one value: no
+/// read begins before it then.
 const LOADS: [(Test, u32, u32); 8] = [
     (GET, 1, 1),
     (GET, 16, 1),
@@ -89,7 +90,8 @@ impl Cold {
                     let answer = load.run(&cold.server, plan.tier_keys, requests(plan, load))?;
                     if !is_warming {
                         let has_begun = cold.begun()? > before;
-                        ensure!(has_begun == (way == "yes"), "{load:?}: tier-prefetch {way}");
+                        let is_to_begin = way == "yes" && !is_alone(load);
+                        ensure!(has_begun == is_to_begin, "{load:?}: tier-prefetch {way}");
                         results.add(load, which, answer);
                     }
                 }
@@ -162,6 +164,10 @@ fn loads() -> impl Iterator<Item = Load> {
         pipeline,
         test,
     })
+}
+
+fn is_alone(load: Load) -> bool {
+    (load.test, load.connections, load.pipeline) == LOADS[0]
 }
 
 /// As many values of each load.

@@ -101,8 +101,12 @@ fn four_times_the_memory_is_there_after_a_kill_and_after_recovery() {
         server.figure("tier", "tier_value_bytes") > 32 << 20
     });
     assert_all(&mut connection, KEYS, 1);
-    // What is in the kernel goes on, with the files that it names.
+    // What is in the kernel goes on, with the files that it names; also if the kernel is reading some of them, for commands that
+    // are not executed yet.
     let port = server.port;
+    let reads = (0..4 * AT_ONCE).map(|n| request(&["GET", &key(n)]));
+    let block = request(&["MULTI"]) + &reads.collect::<String>();
+    connection.try_send_text(&block).expect("sent");
     server.kill();
     let mut server = Served::start_in(&data, port, &TIER);
     let mut connection = Connection::open(server.port);

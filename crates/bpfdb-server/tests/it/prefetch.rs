@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bpfdb_log::Directory;
 use bpfdb_log::simulation::SimulatedDisk;
@@ -67,6 +68,15 @@ fn until_cold(client: &mut Client, keys: usize) {
     });
 }
 
+/// GET of so many keys in a pipeline: every reply is right.
+fn read_all(client: &mut Client, keys: usize) {
+    let all = (0..keys).map(|number| request(&[b"GET", &key(number)]));
+    client.send(&all.collect::<Vec<_>>().concat());
+    for number in 0..keys {
+        assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
+    }
+}
+
 /// MGET of so many keys, and its reply.
 fn mget(keys: usize) -> (Vec<u8>, Vec<u8>) {
     let keys: Vec<Vec<u8>> = (0..keys).map(key).collect();
@@ -85,7 +95,7 @@ fn started(client: &mut Client) -> u64 {
 }
 
 #[test]
-fn single_reads_pipelines_and_transactions_find_values_read() {
+fn pipelines_and_transactions_find_values_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = tiered(directory.path());
     let mut client = server.client();
@@ -93,20 +103,9 @@ fn single_reads_pipelines_and_transactions_find_values_read() {
     const KEYS: usize = 64;
     fill(&mut client, KEYS);
 
-    let before = started(&mut client);
-    for number in 0..KEYS {
-        let reply = client.ask(&[b"GET", &key(number)]);
-        assert_eq!(reply, bulk(&value(number)), "key {number}");
-    }
-    let single = started(&mut client);
-    assert!(single > before, "none of {KEYS} reads began before");
-
-    until_cold(&mut client, KEYS);
-    let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
-    client.send(&all.collect::<Vec<_>>().concat());
-    for number in 0..KEYS {
-        assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
-    }
+    read_all(&mut client, KEYS);
+    let pipeline = started(&mut client);
+    assert!(pipeline > 1, "hardly any of {KEYS} reads began before");
     until_cold(&mut client, KEYS);
     let (all, expected) = mget(KEYS);
     client.send(&all);
@@ -123,9 +122,89 @@ fn single_reads_pipelines_and_transactions_find_values_read() {
     assert_eq!(client.reply(), expected);
     let together = started(&mut client);
     assert!(
-        together > single + 2,
-        "{together} after {single}: hardly any of these reads began before"
+        together > pipeline + 2,
+        "{together} after {pipeline}: hardly any of these reads began before"
     );
+}
+
+/// It gains nothing if its read begins before, while no other is under way.
+#[test]
+fn a_value_that_is_asked_for_alone_is_read_by_the_daemon() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    client.receive_until_known();
+    const KEYS: usize = 32;
+    fill(&mut client, KEYS);
+    for number in 0..KEYS {
+        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
+    }
+    until_cold(&mut client, KEYS);
+    // Nor with others that are in memory, or are not there; nor twice.
+    assert_eq!(client.say("SET short s"), "+OK\r\n");
+    let (first, second) = (bulk(&value(1)), bulk(&value(2)));
+    let alone = client.ask(&[b"MGET", b"none", b"short", &key(1), b"none", &key(1)]);
+    let expected = [&b"*5\r\n$-1\r\n$1\r\ns\r\n"[..], &first, b"$-1\r\n", &first];
+    assert_eq!(alone, expected.concat());
+    assert_eq!(started(&mut client), 0);
+    until_cold(&mut client, KEYS);
+    let both = client.ask(&[b"MGET", &key(1), b"short", &key(2)]);
+    let expected = [&b"*3\r\n"[..], &first, b"$1\r\ns\r\n", &second];
+    assert_eq!(both, expected.concat());
+    assert_eq!(started(&mut client), 2);
+}
+
+/// One at a time by each of many clients.
+#[test]
+fn a_value_that_is_asked_for_while_others_are_read_is_read_before() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    const CLIENTS: usize = 8;
+    const KEYS: usize = 64;
+    let mut client = server.client();
+    fill(&mut client, KEYS);
+    wait_until("reads of many clients begin before", || {
+        until_cold(&mut client, KEYS);
+        thread::scope(|scope| {
+            for first in 0..CLIENTS {
+                let mut reader = server.client();
+                scope.spawn(move || {
+                    for number in (first..KEYS).step_by(CLIENTS) {
+                        let reply = reader.ask(&[b"GET", &key(number)]);
+                        assert_eq!(reply, bulk(&value(number)), "key {number}");
+                    }
+                });
+            }
+        });
+        started(&mut client) > 0
+    });
+}
+
+/// A program wakes io_uring's thread: nothing else does while the daemon asks for none of these values.
+#[test]
+fn reads_that_begin_while_all_is_asleep_are_made() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = tiered(directory.path());
+    let mut client = server.client();
+    const KEYS: usize = 4;
+    fill(&mut client, KEYS);
+    assert_eq!(client.say("MULTI"), "+OK\r\n");
+    let mut other = server.client();
+    for round in 0..3 {
+        // Ticks of the kernel's clock: its thread sleeps then.
+        thread::sleep(Duration::from_millis(100));
+        let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
+        client.send(&all.collect::<Vec<_>>().concat());
+        for _ in 0..KEYS {
+            assert_eq!(client.reply(), b"+QUEUED\r\n");
+        }
+        let begun = (round + 1) * KEYS as u64;
+        assert_eq!(started(&mut other), begun);
+        wait_until("what is read and not asked for makes room", || {
+            figure(&mut other, "tier_prefetches_unused") == begun
+        });
+    }
+    assert_eq!(client.say("DISCARD"), "+OK\r\n");
 }
 
 /// The address, length and file of a read that a program begins are right.
@@ -218,8 +297,11 @@ fn what_is_about_keys_alone_has_no_value_read() {
     fill(&mut client, KEYS);
     let mut other = server.client();
     assert_eq!(other.say("SELECT 3"), "+OK\r\n");
-    assert_eq!(other.say(&format!("SET s {}", "x".repeat(400))), "+OK\r\n");
-    until_cold(&mut client, KEYS + 1);
+    for name in ["s", "t"] {
+        let set = format!("SET {name} {}", "x".repeat(400));
+        assert_eq!(other.say(&set), "+OK\r\n");
+    }
+    until_cold(&mut client, KEYS + 2);
     assert_eq!(client.say("MULTI"), "+OK\r\n");
     let before = started(&mut other);
     for command in [&b"TTL"[..], b"EXISTS", b"TYPE", b"PERSIST"] {
@@ -234,8 +316,10 @@ fn what_is_about_keys_alone_has_no_value_read() {
     client.send(&[request(&[b"SELECT", b"3"]), request(&[b"MULTI"])].concat());
     assert_eq!(client.reply(), b"+OK\r\n");
     assert_eq!(client.reply(), b"+OK\r\n");
-    assert_eq!(client.say("GET s"), "+QUEUED\r\n");
-    assert_eq!(started(&mut other), before + 1);
+    client.send(&[request(&[b"GET", b"s"]), request(&[b"GET", b"t"])].concat());
+    assert_eq!(client.reply(), b"+QUEUED\r\n");
+    assert_eq!(client.reply(), b"+QUEUED\r\n");
+    assert_eq!(started(&mut other), before + 2);
     assert_eq!(client.say("DISCARD"), "+OK\r\n");
 }
 
@@ -251,10 +335,16 @@ fn values_of_other_types_and_databases_are_found() {
     assert_eq!(client.say(&format!("SET s {long} EX 1000")), "+OK\r\n");
     until_cold(&mut client, 3);
     let before = started(&mut client);
-    assert_eq!(client.say("HGET h f"), format!("$400\r\n{long}\r\n"));
-    assert_eq!(client.say("LINDEX l 1"), "$1\r\nb\r\n");
-    assert_eq!(client.say("GETRANGE s 398 500"), "$2\r\nxx\r\n");
-    assert!(started(&mut client) > before);
+    let all: [&[&[u8]]; 3] = [
+        &[b"HGET", b"h", b"f"],
+        &[b"LINDEX", b"l", b"1"],
+        &[b"GETRANGE", b"s", b"398", b"500"],
+    ];
+    client.send(&all.map(request).concat());
+    assert_eq!(client.reply(), bulk(long.as_bytes()));
+    assert_eq!(client.reply(), b"$1\r\nb\r\n");
+    assert_eq!(client.reply(), b"$2\r\nxx\r\n");
+    assert_eq!(started(&mut client), before + 3);
     assert!(client.say("GET h").starts_with("-WRONGTYPE"));
 }
 
@@ -266,11 +356,7 @@ fn more_reads_than_there_are_slots_for_are_all_answered() {
     const KEYS: usize = 1500;
     fill(&mut client, KEYS);
     for _ in 0..3 {
-        let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
-        client.send(&all.collect::<Vec<_>>().concat());
-        for number in 0..KEYS {
-            assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
-        }
+        read_all(&mut client, KEYS);
     }
 }
 
@@ -313,9 +399,12 @@ fn a_flipped_bit_is_an_error_of_its_key_and_never_nil() {
         flip(directory.path(), &value(DAMAGED)),
         "the value is in a file"
     );
+    let all = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
+    let all = all.collect::<Vec<_>>().concat();
     for round in 0..20 {
+        client.send(&all);
         for number in 0..KEYS {
-            let reply = client.ask(&[b"GET", &key(number)]);
+            let reply = client.reply();
             if number == DAMAGED {
                 let reply = String::from_utf8_lossy(&reply);
                 assert!(reply.starts_with("-TIER_CORRUPT"), "{reply}");
@@ -402,15 +491,11 @@ fn it_can_be_switched_off_and_on() {
     fill(&mut client, KEYS);
     assert_eq!(client.say("CONFIG SET tier-prefetch no"), "+OK\r\n");
     let before = started(&mut client);
-    for number in 0..KEYS {
-        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
-    }
+    read_all(&mut client, KEYS);
     assert_eq!(started(&mut client), before);
     until_cold(&mut client, KEYS);
     assert_eq!(client.say("CONFIG SET tier-prefetch yes"), "+OK\r\n");
-    for number in 0..KEYS {
-        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
-    }
+    read_all(&mut client, KEYS);
     assert!(started(&mut client) > before);
 }
 
@@ -450,8 +535,6 @@ fn without_files_of_the_system_the_daemon_reads() {
     client.receive_until_known();
     const KEYS: usize = 32;
     fill(&mut client, KEYS);
-    for number in 0..KEYS {
-        assert_eq!(client.ask(&[b"GET", &key(number)]), bulk(&value(number)));
-    }
+    read_all(&mut client, KEYS);
     assert_eq!(figure(&mut client, "tier_prefetches_used"), 0);
 }

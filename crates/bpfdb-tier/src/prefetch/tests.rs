@@ -85,6 +85,18 @@ fn submit(prefetcher: &Prefetcher, slot: usize, place: ColdPlace, bytes: usize) 
     assert!(unsafe { prefetcher.ring.put(&read) });
 }
 
+/// What programs see: threads that read themselves, and reads that have ended.
+fn seen(prefetcher: &Prefetcher) -> (u32, u64) {
+    let all: *mut bpfdb_prefetching = prefetcher.memory.at(0);
+    // SAFETY: aligned words within the mapping.
+    unsafe {
+        (
+            (&raw const (*all).reading).read_volatile(),
+            (&raw const (*all).ended).read_volatile(),
+        )
+    }
+}
+
 fn state(prefetcher: &Prefetcher, slot: usize) -> u32 {
     prefetcher.state(slot).load(Ordering::Acquire)
 }
@@ -182,6 +194,7 @@ fn a_read_that_nothing_asks_for_makes_room() {
     let begun = Instant::now();
     until_read(&prefetcher, slot);
     until_unused(&prefetcher, 1);
+    assert_eq!(seen(&prefetcher), (0, 1));
     assert!(begun.elapsed() > KEPT);
     assert_eq!(state(&prefetcher, slot), abi::BPFDB_PREFETCH_FREE);
     assert_eq!(take(&prefetcher, place(0), 4), None);
@@ -237,6 +250,29 @@ fn a_run_that_goes_while_it_is_read_leaves_its_slot_free() {
     }
     let figures = prefetcher.figures();
     assert_eq!(figures.used + figures.failed, 20);
+}
+
+#[test]
+fn programs_see_that_values_are_being_read() {
+    let prefetcher = prefetcher();
+    let _file = file(&prefetcher, b"0123456789abcdef");
+    assert_eq!(seen(&prefetcher), (0, 0));
+    let reads = [prefetcher.reads_itself(), prefetcher.reads_itself()];
+    assert_eq!(seen(&prefetcher), (2, 0));
+    drop(reads);
+    // One is used, one fails, one is late.
+    begin(&prefetcher, place(0), 4);
+    assert_eq!(seen(&prefetcher), (0, 0));
+    assert!(take(&prefetcher, place(0), 4).is_some());
+    assert_eq!(seen(&prefetcher), (0, 1));
+    begin(&prefetcher, place(0), 20);
+    assert_eq!(take(&prefetcher, place(0), 20), None);
+    let slot = claim(&prefetcher, place(0));
+    assert_eq!(prefetcher.take(place(0), 4, |_| Some(())), None);
+    assert_eq!(seen(&prefetcher), (0, 2));
+    submit(&prefetcher, slot, place(0), 4);
+    until_read(&prefetcher, slot);
+    assert_eq!(seen(&prefetcher), (0, 3));
 }
 
 #[test]
