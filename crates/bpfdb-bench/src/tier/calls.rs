@@ -34,12 +34,15 @@ struct Attributes {
 pub(super) struct Calls(OwnedFd);
 
 impl Calls {
+    /// `None`: the file system of tracepoints is not mounted here.
+    ///
     /// # Errors
-    /// There is no such tracepoint here.
-    pub(super) fn count() -> Result<Self> {
+    /// Those of the system.
+    pub(super) fn count() -> Result<Option<Self>> {
         let path = TRACING.map(|folder| Path::new(folder).join(TRACEPOINT));
-        let id = path.iter().find_map(|path| fs::read_to_string(path).ok());
-        let id = id.context("there is no tracepoint of system calls")?;
+        let Some(id) = path.iter().find_map(|path| fs::read_to_string(path).ok()) else {
+            return Ok(None);
+        };
         let attributes = Attributes {
             kind: TYPE_TRACEPOINT,
             size: size_of::<Attributes>() as u32,
@@ -61,7 +64,7 @@ impl Calls {
             return Err(io::Error::last_os_error()).context("count system calls");
         }
         // SAFETY: a descriptor that was just made.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+        Ok(Some(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) })))
     }
 
     /// So far.
