@@ -4,6 +4,7 @@
 #define BPFDB_TABLE_CHAIN_BPF_H
 
 #include "field.bpf.h"
+#include "pool.bpf.h"
 #include "ring.bpf.h"
 
 static __always_inline u64 chain_user_data(u32 chain, const struct bpfdb_table_chain *c)
@@ -60,8 +61,16 @@ __noinline int chain_check(u32 chain)
 	return i == reading;
 }
 
-/* The block of a child. */
-static __always_inline void chain_descend(u32 chain, struct bpfdb_table_chain *c)
+/* Whether the pool may have the block, and is to get it: what a look-up needs. */
+static __always_inline bool chain_is_pooled(const struct bpfdb_table_chain *c)
+{
+	bool is_range = c->operation == BPFDB_TABLE_COUNT || c->operation == BPFDB_TABLE_FIELDS;
+
+	return memory.shape.frames && c->reading == 1 && (c->level || !is_range);
+}
+
+/* The block of a child is the next; false: the chain has ended. */
+static __always_inline bool chain_descend(u32 chain, struct bpfdb_table_chain *c)
 {
 	int behind = block_search(chain, 0, 1, FROM), count = load_u16(chain, 10);
 	u64 child = load_u64(chain, 16) + behind - 1;
@@ -70,12 +79,12 @@ static __always_inline void chain_descend(u32 chain, struct bpfdb_table_chain *c
 	if (behind < 1 || behind > count || child < 1 || child >= c->block ||
 	    (c->level == 1 && child > memory.shape.leaves)) {
 		chain_end(chain, c, BPFDB_TABLE_DAMAGED);
-		return;
+		return false;
 	}
 	c->block = child;
 	c->level--;
 	c->reading = c->level ? 1 : chain_span(c);
-	chain_submit(chain, c);
+	return true;
 }
 
 static __always_inline void chain_get(u32 chain, struct bpfdb_table_chain *c)
@@ -144,21 +153,63 @@ __noinline int leaves_add(u32 chain)
 	return i == reading ? LEAVES_GO_ON : LEAVES_WRONG;
 }
 
-static __always_inline void chain_add(u32 chain, struct bpfdb_table_chain *c)
+/* The leaves behind are the next; false: the chain has ended. */
+static __always_inline bool chain_add(u32 chain, struct bpfdb_table_chain *c)
 {
 	int outcome = leaves_add(chain);
 
 	if (outcome == LEAVES_WRONG) {
 		chain_end(chain, c, BPFDB_TABLE_DAMAGED);
-		return;
+		return false;
 	}
 	if (outcome == LEAVES_END || c->block + c->reading > memory.shape.leaves) {
 		chain_end(chain, c, BPFDB_TABLE_FOUND);
-		return;
+		return false;
 	}
 	c->block += c->reading;
 	c->reading = chain_span(c);
-	chain_submit(chain, c);
+	return true;
+}
+
+/* Looks at the blocks that are in the buffer; true: others are the next. */
+static __always_inline bool chain_look(u32 chain, struct bpfdb_table_chain *c)
+{
+	if (c->level)
+		return chain_descend(chain, c);
+	if (c->operation == BPFDB_TABLE_GET) {
+		chain_get(chain, c);
+		return false;
+	}
+	if (c->operation == BPFDB_TABLE_SCAN) {
+		chain_end(chain, c, BPFDB_TABLE_FOUND);
+		return false;
+	}
+	return chain_add(chain, c);
+}
+
+/* Goes on to `block`: through the blocks that the pool has, until one is to be read. */
+__noinline int chain_go_on(u32 chain)
+{
+	struct bpfdb_table_chain *c = chain_at(chain);
+	u32 i = START;
+
+	each(i, BPFDB_TABLE_DEPTH_MAX)
+	{
+		if (!chain_is_pooled(c) || !pool_take(chain)) {
+			chain_submit(chain, c);
+			return 0;
+		}
+		c->pooled++;
+		if (load_u16(chain, 8) != c->level) {
+			chain_end(chain, c, BPFDB_TABLE_DAMAGED);
+			return 0;
+		}
+		if (!chain_look(chain, c))
+			return 0;
+	}
+	/* So many levels no table has. */
+	chain_end(chain, c, BPFDB_TABLE_DAMAGED);
+	return 0;
 }
 
 /* A read has completed. */
@@ -175,16 +226,14 @@ static __always_inline void chain_read(u32 chain, s32 result)
 		chain_end(chain, c, BPFDB_TABLE_FAILED);
 		return;
 	}
-	if (!chain_check(chain))
+	if (!chain_check(chain)) {
 		chain_end(chain, c, BPFDB_TABLE_DAMAGED);
-	else if (c->level)
-		chain_descend(chain, c);
-	else if (c->operation == BPFDB_TABLE_GET)
-		chain_get(chain, c);
-	else if (c->operation == BPFDB_TABLE_SCAN)
-		chain_end(chain, c, BPFDB_TABLE_FOUND);
-	else
-		chain_add(chain, c);
+		return;
+	}
+	if (chain_is_pooled(c))
+		pool_put(chain);
+	if (chain_look(chain, c))
+		chain_go_on(chain);
 }
 
 /* Those that the process has made READY. */
@@ -198,7 +247,7 @@ static __always_inline void chains_start(void)
 
 		if (LOAD(c->state) == BPFDB_TABLE_READY &&
 		    CAS(&c->state, BPFDB_TABLE_READY, BPFDB_TABLE_RUNNING) == BPFDB_TABLE_READY)
-			chain_submit(chain, c);
+			chain_go_on(chain);
 	}
 }
 

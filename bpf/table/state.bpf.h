@@ -31,7 +31,8 @@
  * 4. The tracepoint is that of all rings of the machine. A completion is ours if its ring is the one in
  *    which the doorbell completed, whose user data is random.
  * 5. A chain that ends with anything but FOUND or ABSENT has answered nothing: the process reads the table itself.
- * 6. A completion of a chain that was given up before does not touch the next one: user data has the generation.
+ * 6. Blocks that the pool has are not read (pool.bpf.h). The process makes its maps, which chains of others may use, too.
+ * 7. A completion of a chain that was given up before does not touch the next one: user data has the generation.
  */
 #ifndef BPFDB_TABLE_STATE_BPF_H
 #define BPFDB_TABLE_STATE_BPF_H
@@ -42,6 +43,31 @@
 typedef __s32 s32;
 
 struct bpfdb_table_memory memory SEC(".bss.table");
+
+/* The pool. The process makes these maps, and says how large they are. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpfdb_table_frame);
+} pool_frames SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpfdb_table_segment);
+} pool_segments SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpfdb_table_hints);
+} pool_hints SEC(".maps");
 
 /* 0, which the verifier does not know. */
 u32 zero SEC(".bss.zero");

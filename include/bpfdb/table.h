@@ -58,6 +58,31 @@ enum bpfdb_table_type {
 /* Behind the buffers: words are loaded that begin in one. */
 #define BPFDB_TABLE_PAD 4096
 
+/*
+ * The pool, which programs and the process share: docs/decisions/0051-buffer-pool.md. Frames' blocks lie one
+ * behind the other in segments.
+ */
+#define BPFDB_TABLE_SEGMENT 65536
+struct bpfdb_table_frame {
+	__u64 version; /* odd: it is being filled */
+	__u64 block; /* its number; 0: none yet */
+	__u32 is_used; /* since CLOCK's hand came by */
+	__u32 pad[3];
+};
+
+struct bpfdb_table_segment {
+	__u64 words[BPFDB_TABLE_SEGMENT / 8];
+};
+
+/* For each block of the table the frame that it was put into last, plus 1; 0: none. */
+#define BPFDB_TABLE_HINTS 16
+struct bpfdb_table_hints {
+	__u32 frames[BPFDB_TABLE_HINTS];
+};
+
+/* Frames that are looked at for one that may be taken. */
+#define BPFDB_TABLE_CLAIMS 64
+
 enum bpfdb_table_operation {
 	BPFDB_TABLE_GET = 0, /* the value of the key `from` */
 	BPFDB_TABLE_SCAN, /* the leaves from that which may have `from`, as many as are read at once */
@@ -105,6 +130,7 @@ struct bpfdb_table_chain {
 	__u32 field_at; /* bytes from the beginning of the value */
 	__u32 field_type; /* enum bpfdb_table_type */
 	__u64 reads; /* that were submitted */
+	__u64 pooled; /* blocks that were in the pool */
 	__u64 entries; /* in the range */
 	__u64 fields; /* of these, how many have the field */
 	__u64 sum; /* of the fields, 128 bits */
@@ -127,7 +153,7 @@ struct bpfdb_table_shape {
 	__u64 states; /* address of the chains there */
 	__u64 hello; /* user data of the doorbell's poll: random */
 	__u32 doorbell; /* its file */
-	__u32 pad;
+	__u32 frames; /* of the pool; 0: there is none */
 };
 
 struct bpfdb_table_memory {
@@ -137,6 +163,8 @@ struct bpfdb_table_memory {
 	struct bpfdb_table_chain chains[BPFDB_TABLE_CHAINS];
 	struct bpfdb_table_shape shape;
 	__u64 context; /* address of the ring's context in the kernel; 0: not known yet */
+	__u32 hand; /* of CLOCK: the frame of the pool that is looked at next */
+	__u32 pad_hand;
 } __attribute__((aligned(4096)));
 
 #endif

@@ -95,7 +95,12 @@ fn open(table: &Table, by: By) -> Result<Source<'_>> {
     }
     // One line says why the kernel does not read it.
     output::silence_libbpf();
-    match Chains::start(table, &ChainOptions::default()) {
+    // One question uses no block twice.
+    let options = ChainOptions {
+        pool: 0,
+        ..ChainOptions::default()
+    };
+    match Chains::start(table, &options) {
         Ok(chains) => Ok(Source::Kernel(Box::new(chains))),
         Err(error @ Error::Unavailable(_)) if by == By::Auto => {
             // A lost message does not matter.

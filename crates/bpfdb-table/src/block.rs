@@ -8,6 +8,7 @@
 //! within it.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -40,25 +41,49 @@ pub(crate) fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
+/// The bytes of a block, wherever they are.
+pub(crate) trait Bytes: Copy {
+    fn size(self) -> usize;
+    /// The little-endian number of `N` bytes at a place, if it is in the block.
+    fn number<const N: usize>(self, at: usize) -> Option<u64>;
+    /// How bytes of the block compare with a key, if they are in it.
+    fn compare(self, at: Range<usize>, key: &[u8]) -> Option<Ordering>;
+}
+
+impl Bytes for &[u8] {
+    fn size(self) -> usize {
+        self.len()
+    }
+
+    fn number<const N: usize>(self, at: usize) -> Option<u64> {
+        number::<N>(self, at)
+    }
+
+    fn compare(self, at: Range<usize>, key: &[u8]) -> Option<Ordering> {
+        Some(self.get(at)?.cmp(key))
+    }
+}
+
+/// Where an entry has what, in its block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: Range<usize>,
+    /// Empty if it is not one of a leaf.
+    pub(crate) value: Range<usize>,
+}
+
 /// A block of the tree that was read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block<'a>(&'a [u8]);
+pub(crate) struct Block<B>(B);
 
-impl<'a> Block<'a> {
+impl<'a> Block<&'a [u8]> {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn check(bytes: &'a [u8], seed: u64, level: u32) -> Result<Self, &'static str> {
         if !is_sealed(bytes, seed) {
             return Err("the checksum is not that of the block");
         }
-        let block = Self(bytes);
-        if number::<2>(bytes, 8) != Some(u64::from(level)) {
-            return Err("a block of another level");
-        }
-        if HEAD + PLACE * block.len() > bytes.len() || (level > 0 && block.len() == 0) {
-            return Err("so many entries as no block has");
-        }
-        Ok(block)
+        Self::of_level(bytes, level)
     }
 
     /// A block that was checked before.
@@ -66,65 +91,102 @@ impl<'a> Block<'a> {
         Self(bytes)
     }
 
+    /// Both empty if the entry is not within the block.
+    pub(crate) fn key_value(self, index: usize) -> (&'a [u8], &'a [u8]) {
+        let entry = self.entry(index);
+        entry.map_or((&[], &[]), |entry| {
+            (&self.0[entry.key], &self.0[entry.value])
+        })
+    }
+}
+
+impl<B: Bytes> Block<B> {
+    /// A block whose checksum was found right before.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn of_level(bytes: B, level: u32) -> Result<Self, &'static str> {
+        let block = Self(bytes);
+        if bytes.number::<2>(8) != Some(u64::from(level)) {
+            return Err("a block of another level");
+        }
+        if HEAD + PLACE * block.len() > bytes.size() || (level > 0 && block.len() == 0) {
+            return Err("so many entries as no block has");
+        }
+        Ok(block)
+    }
+
     /// How many entries it has.
     pub(crate) fn len(self) -> usize {
-        number::<2>(self.0, 10).map_or(0, |count| count as usize)
+        self.0.number::<2>(10).map_or(0, |count| count as usize)
     }
 
     fn is_leaf(self) -> bool {
-        number::<2>(self.0, 8) == Some(0)
+        self.0.number::<2>(8) == Some(0)
     }
 
-    /// Key and value; `None`: it is not within the block.
-    fn entry(self, index: usize) -> Option<(&'a [u8], &'a [u8])> {
+    /// `None`: it is not within the block.
+    fn entry(self, index: usize) -> Option<Entry> {
         let places_end = HEAD + PLACE * self.len();
-        let at = number::<2>(self.0, HEAD + PLACE * index)? as usize;
+        let at = self.0.number::<2>(HEAD + PLACE * index)? as usize;
         if at < places_end {
             return None;
         }
-        let key_len = number::<2>(self.0, at)? as usize;
-        if !self.is_leaf() {
-            let key = self.0.get(at + abi::BPFDB_TABLE_INNER_ENTRY as usize..)?;
-            return Some((key.get(..key_len)?, &[]));
-        }
-        let value_len = number::<2>(self.0, at + 2)? as usize;
-        let entry = self.0.get(at + abi::BPFDB_TABLE_LEAF_ENTRY as usize..)?;
-        let (key, rest) = entry.split_at_checked(key_len)?;
-        Some((key, rest.get(..value_len)?))
+        let (head, value_len) = match self.is_leaf() {
+            true => (abi::BPFDB_TABLE_LEAF_ENTRY, self.0.number::<2>(at + 2)?),
+            false => (abi::BPFDB_TABLE_INNER_ENTRY, 0),
+        };
+        let key_at = at + head as usize;
+        let value_at = key_at + self.0.number::<2>(at)? as usize;
+        let end = value_at + value_len as usize;
+        (end <= self.0.size()).then_some(Entry {
+            key: key_at..value_at,
+            value: value_at..end,
+        })
     }
 
-    /// Both empty if the entry is not within the block.
-    pub(crate) fn key_value(self, index: usize) -> (&'a [u8], &'a [u8]) {
-        self.entry(index).unwrap_or_default()
-    }
-
-    pub(crate) fn key(self, index: usize) -> &'a [u8] {
-        self.key_value(index).0
+    /// How the key of an entry compares with another; if it is not within the block, as if it were empty.
+    fn compare(self, index: usize, key: &[u8]) -> Ordering {
+        let entry = self.entry(index);
+        let order = entry.and_then(|entry| self.0.compare(entry.key, key));
+        order.unwrap_or_else(|| [].as_slice().cmp(key))
     }
 
     /// How many entries of a leaf are before the key.
     pub(crate) fn before(self, key: &[u8]) -> usize {
-        self.partition(0, |other| other < key)
+        self.partition(0, |index| self.compare(index, key) == Ordering::Less)
+    }
+
+    /// The entry of a leaf that has the key.
+    pub(crate) fn find(self, key: &[u8]) -> Option<Entry> {
+        let index = self.before(key);
+        let is_there = index < self.len() && self.compare(index, key) == Ordering::Equal;
+        // One that is not within the block has no value.
+        let none = || Entry {
+            key: 0..0,
+            value: 0..0,
+        };
+        is_there.then(|| self.entry(index).unwrap_or_else(none))
     }
 
     /// The number of the block of the child that may have the key.
     pub(crate) fn child(self, key: &[u8]) -> u64 {
-        let behind = self.partition(1, |other| other.cmp(key) != Ordering::Greater);
+        let behind = self.partition(1, |index| self.compare(index, key) != Ordering::Greater);
         // Of a forged block it is no block of the table, which is found when it is read.
         self.first().wrapping_add(behind as u64).wrapping_sub(1)
     }
 
     /// The number of the block of the first child.
     pub(crate) fn first(self) -> u64 {
-        number::<8>(self.0, 16).unwrap_or(0)
+        self.0.number::<8>(16).unwrap_or(0)
     }
 
     /// The first index from `first` on for which it is not so.
-    fn partition(self, first: usize, is_before: impl Fn(&[u8]) -> bool) -> usize {
+    fn partition(self, first: usize, is_before: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (first, self.len());
         while low < high {
             let middle = low.midpoint(high);
-            if is_before(self.key(middle)) {
+            if is_before(middle) {
                 low = middle + 1;
             } else {
                 high = middle;

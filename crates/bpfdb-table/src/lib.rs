@@ -61,6 +61,7 @@ pub use input::lines::read_json_lines;
 pub use input::loader::Loader;
 pub use input::strings::{Chosen, Exported, export, read_copy};
 pub use kernel::chains::{ChainFigures, Chains};
+pub use kernel::pool::{Pool, PoolFigures, PoolReader};
 pub use kernel::ring::ChainOptions;
 pub use reader::{Bounds, Reader, Scan};
 pub use sorter::{Sorted, Sorter};

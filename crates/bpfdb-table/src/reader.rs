@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One of the leaves that were read, from `first` on.
-    fn leaf(&self, first: u64, index: usize) -> Result<Block<'_>> {
+    fn leaf(&self, first: u64, index: usize) -> Result<Block<&[u8]>> {
         let size = self.table.block_size();
         let bytes = &self.buffer[index * size..(index + 1) * size];
         let number = first + index as u64;
@@ -178,7 +178,7 @@ impl Scan<'_, '_> {
 
 impl Reader<'_> {
     /// A leaf that [`Reader::leaf`] has checked.
-    fn checked(&self, index: usize) -> Block<'_> {
+    fn checked(&self, index: usize) -> Block<&[u8]> {
         let size = self.table.block_size();
         Block::known(&self.buffer[index * size..(index + 1) * size])
     }

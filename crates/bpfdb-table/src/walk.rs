@@ -1,6 +1,6 @@
 //! The way from the root to a leaf, for any way to read blocks.
 
-use crate::block::{Block, seed};
+use crate::block::{Block, Bytes, Entry, seed};
 use crate::error::{Result, damaged};
 use crate::table::Table;
 
@@ -45,6 +45,10 @@ impl<'a> Walk<'a> {
         self.number
     }
 
+    pub(crate) fn level(&self) -> u32 {
+        self.level
+    }
+
     pub(crate) fn is_at_leaf(&self) -> bool {
         self.level == 0
     }
@@ -54,14 +58,24 @@ impl<'a> Walk<'a> {
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged): it is not the block that was written there.
     pub fn step<'b>(&mut self, block: &'b [u8]) -> Result<Step<'b>> {
+        let checked = Block::check(block, seed(self.table.about().id, self.number), self.level);
+        Ok(match self.go_on(checked)? {
+            Next::Read => Step::Read,
+            Next::Found(entry) => Step::Found(entry.map(|entry| &block[entry.value])),
+        })
+    }
+
+    /// The same from a block that was checked when it was read.
+    pub(crate) fn step_known(&mut self, block: impl Bytes) -> Result<Next> {
+        self.go_on(Block::of_level(block, self.level))
+    }
+
+    fn go_on<B: Bytes>(&mut self, block: Result<Block<B>, &'static str>) -> Result<Next> {
         let wrong = |what| damaged(self.table.path(), self.offset(), what);
         let about = self.table.about();
-        let block = Block::check(block, seed(about.id, self.number), self.level).map_err(wrong)?;
+        let block = block.map_err(wrong)?;
         if self.level == 0 {
-            let index = block.before(self.key);
-            let found = (index < block.len()).then(|| block.key_value(index));
-            let value = found.and_then(|(key, value)| (key == self.key).then_some(value));
-            return Ok(Step::Found(value));
+            return Ok(Next::Found(block.find(self.key)));
         }
         // Children are in front of their parent: so it ends, whatever the file has.
         let child = block.child(self.key);
@@ -71,6 +85,13 @@ impl<'a> Walk<'a> {
         }
         self.number = child;
         self.level -= 1;
-        Ok(Step::Read)
+        Ok(Next::Read)
     }
+}
+
+/// [`Step`] with the place of the entry.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Read,
+    Found(Option<Entry>),
 }

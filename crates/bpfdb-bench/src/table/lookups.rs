@@ -106,6 +106,8 @@ fn run(file: &File, numbers: &[u64], many: usize) -> Result<[f64; 3]> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let options = ChainOptions {
         together: many,
+        // Each block is a read.
+        pool: 0,
         ..ChainOptions::default()
     };
     let mut chains = Chains::start(file, &options)?;

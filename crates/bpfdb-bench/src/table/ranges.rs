@@ -28,7 +28,11 @@ pub(super) fn measure(plan: &Plan, place: &Place) -> Result<Table> {
     let lengths = LENGTHS.map(|length| length.min(all));
     let mut samples = lengths.map(|_| [Sample::default(), Sample::default()]);
     plan.repeat("sums of ranges", |round, warms_up| {
-        let mut chains = Chains::start(&file, &ChainOptions::default())?;
+        let options = ChainOptions {
+            pool: 0,
+            ..ChainOptions::default()
+        };
+        let mut chains = Chains::start(&file, &options)?;
         let mut reader = Reader::new(&file);
         for (length, samples) in lengths.iter().zip(&mut samples) {
             // Few for long ranges.

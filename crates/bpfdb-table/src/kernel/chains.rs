@@ -3,6 +3,7 @@
 //! A chain that does not end well has answered nothing. Then the process reads the table itself: so the answer
 //! is the same, or the error names what is wrong with the file.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use std::os::fd::AsFd;
 
 use super::memory::Memory;
 use super::objects;
+use super::pool::Pool;
 use super::ring::{ChainOptions, Ring};
 use crate::abi::{self, KEY_MAX, bpfdb_table_chain};
 use crate::aggregate::Aggregate;
@@ -19,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::field::Field;
 use crate::reader::{Bounds, Reader};
 use crate::table::Table;
+use crate::walk::Walk;
 
 const CHAINS: usize = abi::BPFDB_TABLE_CHAINS as usize;
 /// A chain that was not heard of for so long is given up.
@@ -31,6 +34,10 @@ pub struct ChainFigures {
     pub chains: u64,
     /// Reads of these.
     pub reads: u64,
+    /// Questions that the pool has answered, without a chain.
+    pub from_pool: u64,
+    /// Blocks that were in the pool.
+    pub pooled: u64,
     /// Questions that the process has answered in their place.
     pub by_process: u64,
 }
@@ -45,6 +52,9 @@ pub struct Chains<'a> {
     together: usize,
     /// A chain was given up: the process answers from then on.
     is_stuck: bool,
+    pool: Option<Arc<Pool<'a>>>,
+    /// Of the question that has the place: what the pool has answered.
+    found: [Option<Option<Vec<u8>>>; CHAINS],
     // They end in this order: no function is called for a ring that is gone, and no ring has lost its memory.
     ring: Ring,
     _link: Link,
@@ -60,8 +70,8 @@ struct Question<'q> {
     field: Option<Field>,
     /// Leaves that are read at once.
     span: u64,
-    /// The leaf to begin with; `None`: it is found first.
-    leaf: Option<u64>,
+    /// Number and level of the block to begin with; `None`: the root.
+    at: Option<(u64, u32)>,
 }
 
 /// A chain that has ended well.
@@ -77,9 +87,33 @@ impl<'a> Chains<'a> {
     /// # Errors
     /// [`Error::Unavailable`]: this machine, this user or this file system does not allow it, and why.
     pub fn start(table: &'a Table, options: &ChainOptions) -> Result<Self> {
+        let pool = match options.pool {
+            0 => None,
+            bytes => Some(Arc::new(Pool::new(table, bytes)?)),
+        };
+        Self::start_with(table, pool, options)
+    }
+
+    /// The same over a pool that others use, too; `options.pool` does not matter.
+    ///
+    /// # Errors
+    /// As [`Chains::start`].
+    pub fn start_over(pool: &Arc<Pool<'a>>, options: &ChainOptions) -> Result<Self> {
+        Self::start_with(pool.table(), Some(Arc::clone(pool)), options)
+    }
+
+    fn start_with(
+        table: &'a Table,
+        pool: Option<Arc<Pool<'a>>>,
+        options: &ChainOptions,
+    ) -> Result<Self> {
         let unavailable = |error: String| Error::Unavailable(error);
         let object = bpfdb::open_object(objects::TABLE, "table");
-        let object = object.map_err(|error| unavailable(error.to_string()))?;
+        let mut object = object.map_err(|error| unavailable(error.to_string()))?;
+        if let Some(pool) = &pool {
+            let shared = pool.share_with(&mut object);
+            shared.map_err(|error| unavailable(format!("cannot share the pool: {error}")))?;
+        }
         let object = object.load();
         let object =
             object.map_err(|error| unavailable(format!("cannot load the program: {error}")))?;
@@ -88,7 +122,8 @@ impl<'a> Chains<'a> {
             let map = map.ok_or_else(|| unavailable("the program has no memory".into()))?;
             Memory::map(map.as_fd()).map_err(|error| unavailable(error.to_string()))?
         };
-        let ring = Ring::create(&memory, table, options)?;
+        let frames = pool.as_ref().map_or(0, |pool| pool.frames());
+        let ring = Ring::create(&memory, table, frames, options)?;
         let link = {
             let program = object
                 .progs_mut()
@@ -105,12 +140,18 @@ impl<'a> Chains<'a> {
             spin: options.spin,
             together: options.together.clamp(1, CHAINS),
             is_stuck: false,
+            pool,
+            found: [const { None }; CHAINS],
             ring,
             _link: link,
             _object: object,
             memory,
         };
-        chains.get(b"")?;
+        // A chain, whatever the pool has.
+        match chains.one(&get(b"", None)) {
+            Some(answer) => chains.leave(answer),
+            None => drop(chains.reader.get(b"")?),
+        }
         if chains.is_stuck {
             return Err(unavailable("io_uring does not run the program".into()));
         }
@@ -141,7 +182,7 @@ impl<'a> Chains<'a> {
         while values.len() < keys.len() {
             let mut is_new = false;
             while started < keys.len() && started - values.len() < self.together {
-                is_new |= self.ask(started % CHAINS, &get(keys[started]));
+                is_new |= self.ask_key(started % CHAINS, keys[started]);
                 started += 1;
             }
             if is_new {
@@ -156,7 +197,7 @@ impl<'a> Chains<'a> {
                     None
                 }));
                 let next = index + 1;
-                if next == started || self.state(next % CHAINS) != abi::BPFDB_TABLE_DONE {
+                if next == started || !self.has_ended(next % CHAINS) {
                     break;
                 }
             }
@@ -168,7 +209,36 @@ impl<'a> Chains<'a> {
         self.memory.state(place).load(Ordering::Acquire)
     }
 
+    /// Whether nothing is to be waited for.
+    fn has_ended(&self, place: usize) -> bool {
+        self.found[place].is_some() || self.state(place) == abi::BPFDB_TABLE_DONE
+    }
+
+    /// Looks into the pool, and makes a chain READY that goes on from there; false: none is needed, or it cannot be
+    /// asked.
+    fn ask_key(&mut self, place: usize, key: &[u8]) -> bool {
+        let mut walk = Walk::new(self.table, key);
+        if let Some(pool) = &self.pool {
+            let root = walk.level();
+            match pool.follow(&mut walk) {
+                Ok(Some(value)) => {
+                    self.figures.from_pool += 1;
+                    self.figures.pooled += u64::from(root) + 1;
+                    self.found[place] = Some(value);
+                    return false;
+                }
+                Ok(None) => self.figures.pooled += u64::from(root - walk.level()),
+                // The chain finds that, too, and the process words it.
+                Err(_) => {}
+            }
+        }
+        self.ask(place, &get(key, Some((walk.number(), walk.level()))))
+    }
+
     fn take_value(&mut self, place: usize, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if let Some(value) = self.found[place].take() {
+            return Ok(value);
+        }
         let Some(answer) = self.wait(place) else {
             self.figures.by_process += 1;
             return self.reader.get(key);
@@ -202,7 +272,7 @@ impl<'a> Chains<'a> {
             bounds: *bounds,
             field,
             span: self.table.span(),
-            leaf: None,
+            at: None,
         };
         let Some(answer) = self.one(&question) else {
             return self.reader.aggregate(bounds, field);
@@ -229,7 +299,7 @@ impl<'a> Chains<'a> {
                 bounds: *bounds,
                 field: None,
                 span,
-                leaf,
+                at: leaf.map(|leaf| (leaf, 0)),
             };
             let Some(answer) = self.one(&question) else {
                 return self.scan_by_process(bounds, given, each);
@@ -320,9 +390,7 @@ impl<'a> Chains<'a> {
             return false;
         }
         let about = self.table.about();
-        let (block, level) = question
-            .leaf
-            .map_or((about.root, about.depth - 1), |leaf| (leaf, 0));
+        let (block, level) = question.at.unwrap_or((about.root, about.depth - 1));
         let reading = match level {
             0 => question.span.min(about.leaves + 1 - block),
             _ => 1,
@@ -343,6 +411,7 @@ impl<'a> Chains<'a> {
             (&raw mut (*chain).span).write_volatile(question.span as u32);
             (&raw mut (*chain).is_inside).write_volatile(0);
             (&raw mut (*chain).reads).write_volatile(0);
+            (&raw mut (*chain).pooled).write_volatile(0);
             (&raw mut (*chain).entries).write_volatile(0);
             (&raw mut (*chain).fields).write_volatile(0);
             (&raw mut (*chain).sum).write_volatile(0);
@@ -390,6 +459,7 @@ impl<'a> Chains<'a> {
         }
         self.figures.chains += 1;
         self.figures.reads += answer.chain.reads;
+        self.figures.pooled += answer.chain.pooled;
         Some(answer)
     }
 
@@ -428,7 +498,8 @@ impl<'a> Chains<'a> {
     }
 }
 
-fn get(key: &[u8]) -> Question<'_> {
+/// The look-up of a key from a block on.
+fn get(key: &[u8], at: Option<(u64, u32)>) -> Question<'_> {
     Question {
         operation: abi::BPFDB_TABLE_GET,
         bounds: Bounds {
@@ -437,7 +508,7 @@ fn get(key: &[u8]) -> Question<'_> {
         },
         field: None,
         span: 1,
-        leaf: None,
+        at,
     }
 }
 

@@ -6,9 +6,11 @@
 //! | `objects` | the compiled program |
 //! | `memory` | what program and process share |
 //! | `ring` | the io_uring whose rings lie there |
+//! | `pool` | [`Pool`](pool::Pool): blocks that are kept, and [`PoolReader`](pool::PoolReader) |
 //! | `chains` | [`Chains`](chains::Chains): requests, and what becomes of them |
 
 pub(crate) mod chains;
 mod memory;
 mod objects;
+pub(crate) mod pool;
 pub(crate) mod ring;

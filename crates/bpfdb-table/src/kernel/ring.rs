@@ -21,6 +21,9 @@ const POLL_IN: u64 = 1 << 32;
 /// User data that no chain has: the first bit.
 const HELLO: u64 = 1 << 63;
 
+/// The upper levels of most tables.
+const POOL: usize = 1 << 20;
+
 /// How chains run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainOptions {
@@ -32,6 +35,8 @@ pub struct ChainOptions {
     pub spin: Duration,
     /// Look-ups that run at the same time, if many are asked for: 1 to 64.
     pub together: usize,
+    /// Bytes of blocks that are kept in memory, in a [`Pool`](crate::Pool) of these chains alone; 0: none.
+    pub pool: usize,
 }
 
 impl Default for ChainOptions {
@@ -41,6 +46,7 @@ impl Default for ChainOptions {
             processor: None,
             spin: Duration::ZERO,
             together: abi::BPFDB_TABLE_CHAINS as usize,
+            pool: POOL,
         }
     }
 }
@@ -83,7 +89,13 @@ fn reopen(table: &Table) -> Result<File> {
 
 impl Ring {
     /// The program gets the ring, and may be attached when this returns. [`Ring::begin`] comes then.
-    pub(crate) fn create(memory: &Memory, table: &Table, options: &ChainOptions) -> Result<Self> {
+    /// `frames`: of the pool.
+    pub(crate) fn create(
+        memory: &Memory,
+        table: &Table,
+        frames: u32,
+        options: &ChainOptions,
+    ) -> Result<Self> {
         let file = reopen(table)?;
         let settings = bpfdb_ring::Options {
             idle: options.idle,
@@ -116,7 +128,7 @@ impl Ring {
             states: memory.chain(0).expose_provenance() as u64,
             hello: u64::from_le_bytes(hello) | HELLO,
             doorbell: doorbell.as_raw_fd() as u32,
-            pad: 0,
+            frames,
         });
         let ring = Self {
             ring,

@@ -5,5 +5,6 @@ mod damage;
 mod field;
 mod kernel;
 mod model;
+mod pool;
 mod sorter;
 mod sqlite;
