@@ -64,7 +64,7 @@ struct Arguments {
     /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Scenario>,
-    /// Of durability and tier measure only these, separated by commas
+    /// Of durability, tables and tier measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     parts: Vec<Part>,
     /// Tiny sizes: shows that the benchmarks work, not how fast anything is
@@ -175,7 +175,10 @@ fn measure(
         }
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
-        Scenario::Tables => table::measure(plan, arguments.data_dir.as_deref()),
+        Scenario::Tables => {
+            let folder = arguments.data_dir.as_deref();
+            table::measure(plan, &arguments.parts, folder)
+        }
         Scenario::Proxy => proxy::measure(plan),
         Scenario::Tier => {
             let folder = arguments.data_dir.as_deref();

@@ -52,7 +52,7 @@ pub(crate) enum Scenario {
     Tier,
 }
 
-/// A part of the scenarios `durability` and `tier`, with tables of its own.
+/// A part of the scenarios `durability`, `tables` and `tier`, with tables of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// What the log costs inside the kernel
@@ -65,6 +65,12 @@ pub(crate) enum Part {
     Async,
     /// Checkpoints and recovery
     Files,
+    /// Look-ups of keys, one and many at a time
+    Lookups,
+    /// Sums of ranges
+    Ranges,
+    /// Look-ups with less memory than the table has bytes, against vmcache
+    Pool,
     /// Values in files
     Values,
     /// What a snapshot costs, and writers beside many of them and beside a checkpoint
@@ -84,6 +90,8 @@ impl Part {
         Self::Async,
         Self::Files,
     ];
+    /// Those of `tables`.
+    pub(crate) const TABLES: [Self; 3] = [Self::Lookups, Self::Ranges, Self::Pool];
     /// Those of `tier`.
     pub(crate) const TIER: [Self; 4] = [Self::Values, Self::Snapshots, Self::Report, Self::Ycsb];
 
@@ -157,6 +165,9 @@ pub(crate) struct Plan {
     /// Scale of pgbench, and seconds of each of its runs through a proxy.
     pub(crate) proxy_scale: u32,
     pub(crate) proxy_seconds: u64,
+    /// Entries of the table that is looked up through a pool, and for how long.
+    pub(crate) pool_entries: u64,
+    pub(crate) pool_time: Duration,
     /// Keys of which the values are in files, and requests at pipeline 1 and 16.
     pub(crate) tier_keys: u32,
     pub(crate) tier_requests: [u32; 2],
@@ -222,6 +233,8 @@ impl Plan {
                 writers_time: millis(50),
                 proxy_scale: 1,
                 proxy_seconds: 1,
+                pool_entries: 20_000,
+                pool_time: millis(40),
                 tier_keys: 20_000,
                 tier_requests: [1_000, 4_000],
                 snapshot_records: vec![500, 5_000],
@@ -265,6 +278,8 @@ impl Plan {
             writers_time: millis(2000),
             proxy_scale: 10,
             proxy_seconds: 4,
+            pool_entries: 2_000_000,
+            pool_time: millis(1500),
             tier_keys: 500_000,
             tier_requests: [60_000, 240_000],
             snapshot_records: vec![10_000, 1_000_000, 8_000_000],

@@ -166,8 +166,14 @@ pub(crate) fn measure(
             Part::Sync => sync::measure(&setup)?,
             Part::Async => exposure::measure(&setup)?,
             Part::Files => files::measure(&setup)?,
-            // Of `tier`.
-            Part::Values | Part::Snapshots | Part::Report | Part::Ycsb => continue,
+            // Of other scenarios.
+            Part::Lookups
+            | Part::Ranges
+            | Part::Pool
+            | Part::Values
+            | Part::Snapshots
+            | Part::Report
+            | Part::Ycsb => continue,
         };
         tables.into_iter().for_each(&mut *keep);
     }

@@ -51,7 +51,7 @@ impl Place {
     }
 
     /// A name for a folder in memory.
-    pub(super) fn memory(&self, name: &str) -> PathBuf {
+    pub(crate) fn memory(&self, name: &str) -> PathBuf {
         self.memory.path().join(name)
     }
 
