@@ -18,16 +18,33 @@ const SETTABLE: [&str; 6] = [
     "TimeZone",
 ];
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameters {
     all: BTreeMap<String, String>,
     /// Not reported: their values as they were written. Of a server, empty: what it has is not known.
     followed: BTreeMap<&'static str, String>,
+    /// Of the values above; they are compared with each transaction, and change seldom.
+    digest: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let mut none = Self {
+            all: BTreeMap::new(),
+            followed: BTreeMap::new(),
+            digest: 0,
+        };
+        none.changed();
+        none
+    }
 }
 
 impl Parameters {
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.all.insert(name.to_owned(), value.to_owned());
+        if SETTABLE.contains(&name) {
+            self.changed();
+        }
     }
 
     /// By what PostgreSQL reads a text when it is parsed: literals, and their dates.
@@ -60,6 +77,7 @@ impl Parameters {
         } else {
             self.followed.insert(assignment.name, assignment.value);
         }
+        self.changed();
     }
 
     pub(crate) fn followed(&self) -> impl Iterator<Item = (&'static str, &str)> {
@@ -70,16 +88,19 @@ impl Parameters {
 
     pub(crate) fn forget_followed(&mut self) {
         self.followed.clear();
+        self.changed();
     }
 
     /// They may have become others, or those that a session begins with.
     pub(crate) fn doubt_followed(&mut self) {
         self.followed = FOLLOWED.map(|name| (name, String::new())).into();
+        self.changed();
     }
 
     /// Those of `other` are so here now.
     pub(crate) fn follow_all(&mut self, other: &Self) {
         self.followed.clone_from(&other.followed);
+        self.changed();
     }
 
     /// The reported name of a parameter that a client names at its start, if it is one that can be set.
@@ -91,6 +112,9 @@ impl Parameters {
 
     /// What makes `server` as this is; `None`: it is so.
     pub(crate) fn statement(&self, server: &Self) -> Option<String> {
+        if self.digest == server.digest {
+            return None;
+        }
         let mut text = String::new();
         // First of all what may hold up the others, as a short timeout does; last of all the client's own.
         for name in server.followed.keys() {
@@ -121,9 +145,13 @@ impl Parameters {
     /// The same number for the same values of those that can be set or are followed. Values with the number of others
     /// cannot be chosen.
     pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    fn changed(&mut self) {
         static KEYS: OnceLock<RandomState> = OnceLock::new();
         let keys = KEYS.get_or_init(RandomState::new);
-        keys.hash_one((SETTABLE.map(|name| self.all.get(name)), &self.followed))
+        self.digest = keys.hash_one((SETTABLE.map(|name| self.all.get(name)), &self.followed));
     }
 }
 

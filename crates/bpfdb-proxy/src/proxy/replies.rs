@@ -180,11 +180,9 @@ impl Proxy {
     fn bring(&mut self, id: Id, bytes: usize, shown: bool) {
         let server = &mut self.servers[id];
         let client = server.client.filter(|_| shown);
-        match client.and_then(|client| self.clients.get_mut(client)) {
-            Some(client) => client
-                .output
-                .extend_from_slice(&server.input.split_to(bytes)),
-            None => server.input.advance(bytes),
+        if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
+            client.output.extend_from_slice(&server.input[..bytes]);
         }
+        server.input.advance(bytes);
     }
 }

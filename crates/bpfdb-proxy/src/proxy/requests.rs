@@ -232,7 +232,8 @@ impl Proxy {
             server.begun = server.asked;
         }
         let output = &mut server.output;
-        output.extend_from_slice(&client.input.split_to(bytes));
+        output.extend_from_slice(&client.input[..bytes]);
+        client.input.advance(bytes);
         client.framing.begun(kind, size, bytes);
         client.discards = false;
     }
@@ -265,9 +266,11 @@ impl Proxy {
         client.hint(hint);
         client.assigns = assigns.flatten();
         client.beyond = beyond;
-        let more = client.input.split_off(end);
-        client.look_beyond(&more[..there - end]);
-        client.input.unsplit(more);
+        if there > end {
+            let more = client.input.split_off(end);
+            client.look_beyond(&more[..there - end]);
+            client.input.unsplit(more);
+        }
         // PostgreSQL forgets it, too.
         client.names.set(b"", None);
         let server_state = &mut self.servers[server];

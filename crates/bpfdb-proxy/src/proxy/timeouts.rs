@@ -124,7 +124,8 @@ impl Proxy {
 
     pub(super) fn is_old(&self, id: Id) -> bool {
         let limit = self.settings.server_lifetime;
-        is_over(self.servers[id].opened, limit, Instant::now())
+        // Asked with each transaction: exact to a tick.
+        is_over(self.servers[id].opened, limit, self.ticked)
     }
 
     /// Is a server no client's, and is it the process's then?

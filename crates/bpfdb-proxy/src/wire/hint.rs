@@ -59,6 +59,9 @@ const LOCKS: [&[u8]; 4] = [
     b"pg_try_advisory_lock_shared",
 ];
 
+/// Sets a parameter.
+const SET_CONFIG: &[u8] = b"set_config";
+
 /// Parameters that PostgreSQL reports when they change (GUC_REPORT), and that can be set.
 const REPORTED: [&str; 7] = [
     "application_name",
@@ -83,17 +86,20 @@ impl Hint {
         let lower = text.to_ascii_lowercase();
         let all = words(&lower);
         let has = |word: &str| all.contains(&word.as_bytes());
+        // Of letters and the like only, so that it is within a word.
+        let has_part = |part: &[u8]| all.iter().any(|word| contains(word, part));
+        let quotes = lower.contains(&b'"');
+        let escapes = quotes && contains(&lower, b"u&\"");
         let is_one = is_whole && is_one_statement(&lower);
-        let creates_lasting = is_whole && !is_temporary(&lower, &all);
+        let creates_lasting = is_whole && !escapes && !is_temporary(&all);
         // What is not looked at may say anything.
         let selects_temporary = !creates_lasting && (!is_whole || has("create") || has("into"));
         // What lies beyond is looked at as it comes (`Beyond`).
-        let calls_session = all.iter().any(|word| LOCKS.contains(word))
+        let calls_session = escapes
+            || all.iter().any(|word| LOCKS.contains(word))
             || has("pg_settings") && has("update")
-            || contains(&lower, b"u&\"")
-            || sets_for_session(&lower)
+            || has_part(SET_CONFIG) && sets_for_session(&lower)
             || is_block(&lower);
-        let name = |name: &[u8]| contains(&lower, name);
         Self {
             set_is_known: is_one && is_known_set(&lower),
             cursor_ends: is_whole && !has("hold"),
@@ -101,11 +107,10 @@ impl Hint {
             selects_temporary,
             calls_session,
             names_ours: !is_whole
-                || name(b"bpfdb_")
-                || name(b"\"~")
-                || name(b"u&\"")
-                || quotes_a_sign(&lower),
-            forgets: !is_whole || name(b"deallocate") || name(b"discard"),
+                || escapes
+                || has_part(b"bpfdb_")
+                || quotes && (contains(&lower, b"\"~") || quotes_a_sign(&lower)),
+            forgets: !is_whole || has_part(b"deallocate") || has_part(b"discard"),
             is_plain: is_one && !selects_temporary && !calls_session && begins_plainly(&lower),
         }
     }
@@ -154,7 +159,7 @@ pub(crate) struct Beyond {
 }
 
 impl Beyond {
-    const PARTS: [&[u8]; 4] = [b"set_config", b"advisory_lock", b"pg_settings", b"u&\""];
+    const PARTS: [&[u8]; 4] = [SET_CONFIG, b"advisory_lock", b"pg_settings", b"u&\""];
     /// Shorter than a part, and as long as the longest one's beginning.
     const OVERLAP: usize = 12;
 
@@ -183,11 +188,14 @@ fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
+/// As long as most words are with the blank behind them, bytes: so their list seldom grows.
+const WORD: usize = 5;
+
 fn words(lower: &[u8]) -> Vec<&[u8]> {
-    lower
-        .split(|byte| !is_of_word(*byte))
-        .filter(|word| !word.is_empty())
-        .collect()
+    let mut all = Vec::with_capacity(lower.len() / WORD + 1);
+    let words = lower.split(|byte| !is_of_word(*byte));
+    all.extend(words.filter(|word| !word.is_empty()));
+    all
 }
 
 /// Does a text begin with the word of a statement that may be plain?
@@ -203,20 +211,19 @@ fn is_one_statement(lower: &[u8]) -> bool {
     end.is_none_or(|end| lower[end + 1..].trim_ascii().is_empty())
 }
 
-/// Says a word that it is temporary, or may one by its escapes? `pg_temp` is the schema of such.
-fn is_temporary(lower: &[u8], words: &[&[u8]]) -> bool {
+/// Says a word that it is temporary? `pg_temp` is the schema of such.
+fn is_temporary(words: &[&[u8]]) -> bool {
     let says =
         |word: &&[u8]| matches!(*word, b"temp" | b"temporary") || word.starts_with(b"pg_temp");
-    words.iter().any(says) || contains(lower, b"u&\"")
+    words.iter().any(says)
 }
 
 /// Is there a call of `set_config()` that may set a parameter for longer than the transaction, and none that PostgreSQL
 /// reports?
 fn sets_for_session(lower: &[u8]) -> bool {
-    const CALL: &[u8] = b"set_config";
     let mut rest = lower;
-    while let Some(at) = rest.windows(CALL.len()).position(|window| window == CALL) {
-        rest = &rest[at + CALL.len()..];
+    while let Some(at) = (rest.windows(SET_CONFIG.len())).position(|window| window == SET_CONFIG) {
+        rest = &rest[at + SET_CONFIG.len()..];
         let Some(arguments) = arguments(rest) else {
             return true;
         };
