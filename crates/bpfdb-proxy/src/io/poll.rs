@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use rustix::event::{Timespec, epoll};
 
 use super::slab::Id;
@@ -29,6 +31,8 @@ pub(crate) enum Source {
     Predecessor,
     /// What names of hosts mean.
     Names,
+    /// Time.
+    Ticks,
 }
 
 /// The number: serial of 24 bits, index of 32, kind of 8.
@@ -53,6 +57,7 @@ impl Source {
             Self::Predecessor => 9,
             Self::Copies => 10,
             Self::Names => 11,
+            Self::Ticks => 12,
         }
     }
 
@@ -73,6 +78,7 @@ impl Source {
             9 => Self::Predecessor,
             10 => Self::Copies,
             11 => Self::Names,
+            12 => Self::Ticks,
             _ => Self::Sink,
         }
     }
@@ -80,6 +86,10 @@ impl Source {
 
 /// What something waits for. That it failed is always said; that its other end has closed while
 /// it waits for input is part of that.
+///
+/// Of clients and servers an event tells once: when something arrives, or there is room again, and when what is waited for
+/// changes. So whoever takes less than there is has to come again by itself. epoll would else look at each of them twice: when
+/// it tells of it, and, since that may still be so, when it is asked the next time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) readable: bool,
@@ -92,12 +102,16 @@ impl Interest {
         writable: false,
     };
 
-    /// Without interest once only: epoll would say again and again that it failed.
-    fn flags(self) -> EpollFlags {
+    fn flags(self, source: Source) -> EpollFlags {
+        // Without interest epoll would else say again and again that it failed.
+        let is_told_once =
+            matches!(source, Source::Client(_) | Source::Server(_)) || self == Self::default();
         let mut flags = EpollFlags::empty();
         flags.set(EpollFlags::EPOLLIN, self.readable);
+        // It may have ended behind what is there.
+        flags.set(EpollFlags::EPOLLRDHUP, self.readable);
         flags.set(EpollFlags::EPOLLOUT, self.writable);
-        flags.set(EpollFlags::EPOLLET, self == Self::default());
+        flags.set(EpollFlags::EPOLLET, is_told_once);
         flags
     }
 }
@@ -107,8 +121,21 @@ pub(crate) struct Event {
     pub(crate) source: Source,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// The other end sends nothing more.
+    pub(crate) ends: bool,
     /// Nothing can be sent to it any more.
     pub(crate) failed: bool,
+}
+
+impl Event {
+    /// Of a source that may have more than was received.
+    pub(crate) fn again(self) -> Self {
+        Self {
+            readable: true,
+            writable: false,
+            ..self
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -124,12 +151,12 @@ impl Poll {
 
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source, interest: Interest) -> Result<()> {
         self.epoll
-            .add(fd, EpollEvent::new(interest.flags(), source.number()))
+            .add(fd, EpollEvent::new(interest.flags(source), source.number()))
             .map_err(system("wait for a descriptor"))
     }
 
     pub(crate) fn change(&self, fd: BorrowedFd<'_>, source: Source, interest: Interest) {
-        let mut event = EpollEvent::new(interest.flags(), source.number());
+        let mut event = EpollEvent::new(interest.flags(source), source.number());
         if let Err(error) = self.epoll.modify(fd.as_fd(), &mut event) {
             tracing::error!(%error, "cannot change what is waited for");
         }
@@ -143,11 +170,10 @@ impl Poll {
         }
     }
 
-    /// Waits for events, at most for so long.
-    pub(crate) fn wait(&self, events: &mut Vec<Event>, timeout: Duration) -> Result<()> {
+    /// Waits for events, at most for so long, and appends them.
+    pub(crate) fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> Result<()> {
         let mut ready = [MaybeUninit::<epoll::Event>::uninit(); 256];
-        let timeout = Timespec::try_from(timeout).ok();
-        events.clear();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let ready = match epoll::wait(&self.epoll.0, &mut ready, timeout.as_ref()) {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(system("wait for events")(error)),
@@ -160,10 +186,40 @@ impl Poll {
                 source: Source::of(event.data.u64()),
                 readable: flags.contains(epoll::EventFlags::IN),
                 writable: flags.contains(epoll::EventFlags::OUT),
+                ends: flags.contains(epoll::EventFlags::RDHUP),
                 failed,
             }
         }));
         Ok(())
+    }
+}
+
+/// A regular event. It costs nothing between two of them, as a limit of each wait would.
+#[derive(Debug)]
+pub(crate) struct Ticks(TimerFd);
+
+impl Ticks {
+    pub(crate) fn each(period: Duration) -> Result<Self> {
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let made = || -> nix::Result<TimerFd> {
+            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+            let interval = Expiration::Interval(TimeSpec::from(period));
+            timer.set(interval, TimerSetTimeFlags::empty())?;
+            Ok(timer)
+        };
+        made().map(Self).map_err(system("make a timer"))
+    }
+
+    /// The next event is of another period.
+    pub(crate) fn take(&self) {
+        // Without one there is nothing to be taken.
+        let _ = self.0.wait();
+    }
+}
+
+impl AsFd for Ticks {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -182,6 +238,7 @@ mod tests {
             Source::Stop,
             Source::Kernel,
             Source::Sink,
+            Source::Ticks,
             Source::Client(id),
             Source::Server(id),
             Source::Cancel(id),

@@ -180,7 +180,8 @@ fn inet(address: SockaddrStorage) -> Option<SocketAddr> {
 /// What came of a `recv()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    Bytes(usize),
+    /// `more`: there may be more, of which no event tells.
+    Bytes { count: usize, more: bool },
     /// Nothing now.
     Nothing,
     /// The other end is closed, or broken.
@@ -195,26 +196,30 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Received {
     buffer.reserve(CHUNK);
     let spare = buffer.spare_capacity_mut();
     let room = spare.len().min(CHUNK);
-    // SAFETY: the room is there.
-    let got = unsafe {
-        libc::recv(
-            fd.as_raw_fd(),
-            spare.as_mut_ptr().cast(),
-            room,
-            libc::MSG_DONTWAIT,
-        )
-    };
-    match usize::try_from(got) {
-        Ok(0) => Received::End,
-        Ok(bytes) => {
-            // SAFETY: the kernel has written so many.
-            unsafe { buffer.set_len(buffer.len() + bytes) };
-            Received::Bytes(bytes)
+    loop {
+        // SAFETY: the room is there.
+        let got = unsafe {
+            libc::recv(
+                fd.as_raw_fd(),
+                spare.as_mut_ptr().cast(),
+                room,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        match usize::try_from(got) {
+            Ok(0) => return Received::End,
+            Ok(count) => {
+                // SAFETY: the kernel has written so many.
+                unsafe { buffer.set_len(buffer.len() + count) };
+                let more = count == room;
+                return Received::Bytes { count, more };
+            }
+            Err(_) => match io::Error::last_os_error().kind() {
+                ErrorKind::WouldBlock => return Received::Nothing,
+                ErrorKind::Interrupted => {}
+                _ => return Received::End,
+            },
         }
-        Err(_) => match io::Error::last_os_error().kind() {
-            ErrorKind::WouldBlock | ErrorKind::Interrupted => Received::Nothing,
-            _ => Received::End,
-        },
     }
 }
 

@@ -124,8 +124,11 @@ impl Stream {
         let is_broken = self.push().is_err();
         match all {
             0 if ends || is_broken => Received::End,
-            0 => Received::Nothing,
-            bytes => Received::Bytes(bytes),
+            0 if read < CHUNK => Received::Nothing,
+            count => Received::Bytes {
+                count,
+                more: ends || read >= CHUNK,
+            },
         }
     }
 

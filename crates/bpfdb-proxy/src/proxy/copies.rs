@@ -45,11 +45,11 @@ impl Default for Looking {
 }
 
 impl Looking {
-    /// How long the process may sleep, if `most` is the longest.
-    pub(super) fn timeout(&self, most: Duration) -> Duration {
+    /// How long the process may sleep.
+    pub(super) fn timeout(&self) -> Option<Duration> {
         match self.mode {
-            Mode::Woken => most,
-            Mode::Regular | Mode::Last => self.next.saturating_duration_since(Instant::now()),
+            Mode::Woken => None,
+            Mode::Regular | Mode::Last => Some(self.next.saturating_duration_since(Instant::now())),
         }
     }
 }

@@ -78,7 +78,7 @@ use crate::auth::secrets::{Secrets, Whose};
 use crate::client::Client;
 use crate::config::File;
 use crate::error::{Result, system};
-use crate::io::poll::{Event, Interest, Poll, Source};
+use crate::io::poll::{Event, Interest, Poll, Source, Ticks};
 use crate::io::slab::{Id, Slab};
 use crate::io::socket::{self, Address, Received};
 use crate::io::tls;
@@ -143,9 +143,12 @@ pub struct Proxy {
     client_tls: Option<Arc<rustls::ServerConfig>>,
     server_tls: Option<Arc<rustls::ClientConfig>>,
     work: VecDeque<Work>,
+    /// Ends that have more than was received at once.
+    again: Vec<Event>,
     kernel: Option<Kernel>,
     /// A server was about to be free: it is asked for again at once.
     retries: bool,
+    ticks: Ticks,
     ticked: Instant,
     held: pause::Held,
     succession: Succession,
@@ -235,6 +238,8 @@ impl Proxy {
         let asker = figures::asker(&settings, &stopper, asked)?;
         let names = Names::new().map_err(system("make a pair of sockets"))?;
         poll.add(names.fd(), Source::Names, Interest::READ)?;
+        let ticks = Ticks::each(TICK)?;
+        poll.add(ticks.as_fd(), Source::Ticks, Interest::READ)?;
         let metrics = figures::serve(&settings, asker.as_ref(), predecessor.is_some())?;
         if let Some(before) = &mut predecessor {
             before.prepare()?;
@@ -263,8 +268,10 @@ impl Proxy {
             client_tls,
             server_tls,
             work: VecDeque::new(),
+            again: Vec::new(),
             kernel,
             retries: false,
+            ticks,
             ticked: Instant::now(),
             held: pause::Held::default(),
             succession: Succession::default(),
@@ -314,10 +321,11 @@ impl Proxy {
     pub fn run(&mut self) -> Result<()> {
         let mut events = Vec::new();
         loop {
-            let timeout = match self.retries {
-                true => Duration::ZERO,
-                false => self.looking.timeout(TICK),
+            let timeout = match self.retries || !self.again.is_empty() {
+                true => Some(Duration::ZERO),
+                false => self.looking.timeout(),
             };
+            events.append(&mut self.again);
             self.poll.wait(&mut events, timeout)?;
             self.retry();
             self.look_for_copies();
@@ -330,11 +338,6 @@ impl Proxy {
                 self.say_goodbye();
                 return Ok(());
             }
-            if self.ticked.elapsed() >= TICK {
-                self.ticked = Instant::now();
-                self.tick();
-                self.work();
-            }
         }
     }
 
@@ -343,6 +346,11 @@ impl Proxy {
             Source::Listener(index) => self.accept(index),
             Source::Stop => self.listen_to_stopper(),
             Source::Names => self.names_are_looked_up(),
+            Source::Ticks => {
+                self.ticks.take();
+                self.ticked = Instant::now();
+                self.tick();
+            }
             Source::Kernel => self.kernel_seen(),
             Source::Copies => self.woken_for_copies(),
             Source::Sink => {
@@ -372,13 +380,18 @@ impl Proxy {
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
-        if event.readable || event.failed {
+        // If it is not waited for now, it is told of again when it is.
+        let is_awaited = client.interest.readable;
+        if event.readable && is_awaited || event.failed {
             match client.socket.receive(&mut client.input) {
-                Received::Bytes(bytes) => {
-                    client.received += bytes as u64;
+                Received::Bytes { count, more } => {
+                    if is_awaited && (more || event.ends || event.failed) {
+                        self.again.push(event.again());
+                    }
+                    client.received += count as u64;
                     client.asked = traffic::now();
                     if let Some(pool) = client.pool {
-                        self.pools[pool as usize].traffic.received += bytes as u64;
+                        self.pools[pool as usize].traffic.received += count as u64;
                     }
                     self.grab(id);
                     // What it has sent before went another way.
@@ -404,9 +417,15 @@ impl Proxy {
             }
             return;
         }
-        if event.readable || event.failed {
+        let is_awaited = server.interest.readable;
+        if event.readable && is_awaited || event.failed {
             match server.socket.receive(&mut server.input) {
-                Received::Bytes(_) => self.server_speaks(id),
+                Received::Bytes { more, .. } => {
+                    if is_awaited && (more || event.ends || event.failed) {
+                        self.again.push(event.again());
+                    }
+                    self.server_speaks(id);
+                }
                 Received::Nothing if !event.failed => {}
                 Received::Nothing | Received::End => return self.server_ended(id),
             }

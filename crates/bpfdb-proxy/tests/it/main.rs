@@ -5,6 +5,7 @@ mod certificates;
 mod configuration;
 mod console;
 mod drivers;
+mod events;
 mod extended;
 mod failover;
 mod invariants;
