@@ -131,9 +131,10 @@ __noinline int rt_entry(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s N
 /* The score of the member that was found is left in f->score. */
 __noinline int rt_score(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL)
 {
+	u64 stored = entry_score(s, frame_entry(f));
 	s64 score;
 
-	if (!score_whole(entry_score(s, frame_entry(f)), &score))
+	if (stored == SCORE_MINUS_ZERO || !score_whole(stored, &score))
 		return BPFDB_DEOPTIMISATION_FRACTION;
 	f->score = score;
 	return was_there(s) ? 0 : BPFDB_EXHAUSTED;

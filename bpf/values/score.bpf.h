@@ -16,6 +16,8 @@
 #define DOUBLE_SIGN (1ULL << 63)
 /* Whole numbers up to this are doubles, and print as integers. */
 #define SCORE_WHOLE_MAX ((1LL << 53) - 1)
+/* Minus zero. It is the number 0 in computing, and no whole number to be printed. */
+#define SCORE_MINUS_ZERO (DOUBLE_SIGN - 1)
 
 /* The place of the highest bit that is set; a number of up to 53 bits, not 0. */
 static __always_inline u32 highest_bit(u64 number)
@@ -66,7 +68,13 @@ static __always_inline bool score_whole(u64 sortable, s64 *number)
 	return true;
 }
 
-/* The score of the entry at *e of the run in the session. */
+/* What a stored score is ordered by: minus zero as zero is. */
+static __always_inline u64 score_order(u64 stored)
+{
+	return stored == SCORE_MINUS_ZERO ? SCORE_MINUS_ZERO + 1 : stored;
+}
+
+/* The score of the entry at *e of the run in the session, as it is stored. */
 static __always_inline u64 entry_score(struct bpfdb_session *s, const struct packed_entry *e)
 {
 	const u8 *run = bpfdb_at(s->value[0]);
@@ -97,8 +105,8 @@ __noinline int packed_score_place(struct bpfdb_session *s NONNULL,
 		if (!e->left)
 			break;
 		header = load4(packed_bytes((void *)run, e->at));
-		other = load8(packed_bytes((void *)run,
-					   e->at + PACKED_ENTRY + (header & PACKED_BYTES_MAX)));
+		other = score_order(load8(packed_bytes(
+			(void *)run, e->at + PACKED_ENTRY + (header & PACKED_BYTES_MAX))));
 		if (other > score ||
 		    (other == score && !packed_key_below(s, key, e->at, e->key_len)))
 			break;

@@ -98,7 +98,7 @@ __noinline enum bpfdb_status member_score(struct context *c NONNULL,
 	if (c->number > SCORE_WHOLE_MAX || c->number < -SCORE_WHOLE_MAX)
 		return FOR_THE_DAEMON;
 	c->scores[1] = score_of(LOAD(c->number));
-	if (found && c->scores[0] == c->scores[1])
+	if (found && score_order(c->scores[0]) == c->scores[1])
 		return BPFDB_FOUND;
 	c->elements = !found;
 	return large_put(c, s, BPFDB_TYPE_SORTED_SET, found, (u64)&c->scores[1], ORDER_SCORE,

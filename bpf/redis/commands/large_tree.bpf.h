@@ -66,7 +66,7 @@ static __always_inline bool end_entry(struct context *c, struct bpfdb_session *s
 _Static_assert(sizeof(((struct context *)0)->order) == sizeof(struct packed_key),
 	       "an order is compared as a key is");
 
-/* The order of the member, the argument parsed last, with a sortable score: its bytes, the highest first,
+/* The order of the member, the argument parsed last, with a stored score: its bytes, the highest first,
  * and the member. A zero is behind it: what is below that is not behind the order. */
 __noinline bool order_make(struct context *c NONNULL, u64 score)
 {
@@ -76,7 +76,7 @@ __noinline bool order_make(struct context *c NONNULL, u64 score)
 	OPAQUE(len);
 	if (len > ORDERED_MEMBER_MAX)
 		return false;
-	*(u64 *)c->order = __builtin_bswap64(score);
+	*(u64 *)c->order = __builtin_bswap64(score_order(score));
 	bpf_probe_read_kernel(c->order + ORDER_SCORE, len, (void *)(c->source + c->arg));
 	OPAQUE(end);
 	c->order[(ORDER_SCORE + end) & PACKED_BYTES_MAX] = 0;

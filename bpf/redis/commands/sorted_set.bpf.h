@@ -42,13 +42,14 @@ __noinline enum result reply_score(struct sk_msg_md *m, struct context *c NONNUL
 	return DONE;
 }
 
-/* Leaves the score of the entry that was found in c->number. False: it is no whole number. A
+/* Leaves the score of the entry that was found in c->number. False: it is not printed as a whole number. A
  * subprogram: the verifier walks it once. */
 __noinline bool score_found(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
 {
+	u64 stored = entry_score(s, &c->entry);
 	s64 score;
 
-	if (!score_whole(entry_score(s, &c->entry), &score))
+	if (stored == SCORE_MINUS_ZERO || !score_whole(stored, &score))
 		return false;
 	c->number = score;
 	return true;

@@ -128,7 +128,7 @@ pub(crate) fn type_of(kind: Kind) -> ValueType {
 
 /// The value of a sorted set's entry.
 pub(crate) fn score_bytes(score: f64) -> [u8; 8] {
-    run::sortable(score).to_le_bytes()
+    run::stored(score).to_le_bytes()
 }
 
 /// The score of a sorted set's entry; `None`: no value of one.
@@ -282,6 +282,9 @@ impl Builder {
             not_integers: before.not_integers | now.not_integers,
             not_compact: before.not_compact | now.not_compact,
         };
+        if self.kind == Kind::SortedSet && !history.not_compact {
+            return run::write(entries.map(without_minus_zero), history);
+        }
         run::write(entries, history)
     }
 
@@ -314,9 +317,18 @@ impl Builder {
 /// A key and its value.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
+/// As Redis keeps a score in its compact encoding.
+fn without_minus_zero((member, score): Entry<'_>) -> Entry<'_> {
+    const MINUS_ZERO: [u8; 8] = run::MINUS_ZERO.to_le_bytes();
+    const ZERO: [u8; 8] = (run::MINUS_ZERO + 1).to_le_bytes();
+    (member, if score == MINUS_ZERO { &ZERO } else { score })
+}
+
 /// A score's bytes as a number, which is in the order of scores.
 fn number(score: &[u8]) -> u64 {
-    score.try_into().map_or(0, u64::from_le_bytes)
+    score
+        .try_into()
+        .map_or(0, |bytes| run::order_of(u64::from_le_bytes(bytes)))
 }
 
 /// A run of another file, or of another program: what invariant 1 says of it is seen to. Its history

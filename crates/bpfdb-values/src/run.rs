@@ -344,13 +344,34 @@ pub fn sortable(score: f64) -> u64 {
     }
 }
 
-/// The score that [`sortable`] was given.
-pub fn score(sortable: u64) -> f64 {
-    let is_positive = sortable >> 63 == 1;
-    f64::from_bits(if is_positive {
-        sortable & !(1 << 63)
+/// Minus zero, as it is stored.
+pub const MINUS_ZERO: u64 = (1 << 63) - 1;
+
+/// A score as the value of an entry has it: as [`sortable`], but that minus zero is not zero.
+pub fn stored(score: f64) -> u64 {
+    if score == 0.0 && score.is_sign_negative() {
+        MINUS_ZERO
     } else {
-        !sortable
+        sortable(score)
+    }
+}
+
+/// What a stored score is ordered by: minus zero as zero is.
+pub fn order_of(stored: u64) -> u64 {
+    if stored == MINUS_ZERO {
+        sortable(0.0)
+    } else {
+        stored
+    }
+}
+
+/// The score that [`stored`] or [`sortable`] was given.
+pub fn score(stored: u64) -> f64 {
+    let is_positive = stored >> 63 == 1;
+    f64::from_bits(if is_positive {
+        stored & !(1 << 63)
+    } else {
+        !stored
     })
 }
 
@@ -425,7 +446,8 @@ mod tests {
         fn sortable_scores_are_in_the_order_of_scores(a: f64, b: f64) {
             prop_assume!(!a.is_nan() && !b.is_nan());
             prop_assert_eq!(sortable(a).cmp(&sortable(b)), a.partial_cmp(&b).expect("no NaN"));
-            prop_assert_eq!(score(sortable(a)), a);
+            prop_assert_eq!(score(stored(a)).to_bits(), a.to_bits());
+            prop_assert_eq!(order_of(stored(a)), sortable(a));
         }
     }
 
@@ -460,6 +482,9 @@ mod tests {
     #[test]
     fn zeros_have_one_sortable_score() {
         assert_eq!(sortable(-0.0), sortable(0.0));
+        assert_eq!(order_of(stored(-0.0)), sortable(0.0));
+        assert_eq!(score(stored(-0.0)).to_bits(), (-0.0_f64).to_bits());
+        assert_eq!(score(stored(0.0)).to_bits(), 0.0_f64.to_bits());
         assert_eq!(score(sortable(f64::NEG_INFINITY)), f64::NEG_INFINITY);
         assert_eq!(score(sortable(f64::INFINITY)), f64::INFINITY);
     }

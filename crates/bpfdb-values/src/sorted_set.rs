@@ -1,5 +1,6 @@
 //! Sorted sets: a run whose keys are the members, in ascending order of score, then of member. Scores
-//! are the values, as eight bytes of [`run::sortable`].
+//! are the values, as eight bytes of [`run::stored`]. Redis has no minus zero in its compact encoding: a set that
+//! is kept so has zero instead.
 //!
 //! ```text
 //! score()      one member, found in the run
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::{Bound, Range};
 
 use crate::edit::Writer;
-use crate::limits::{COMPACT_BYTES, SORTED_SET_ENTRIES};
+use crate::limits::{COMPACT_BYTES, Kind, SORTED_SET_ENTRIES, is_beyond};
 use crate::places;
 use crate::run::{self, History, Malformed, Run};
 
@@ -48,14 +49,18 @@ pub fn score(run: &Run<'_>, member: &[u8]) -> Result<Option<f64>, Malformed> {
 /// # Errors
 /// It has not eight bytes.
 pub fn score_of(value: &[u8]) -> Result<f64, Malformed> {
-    sortable_of(value).map(run::score)
+    stored_of(value).map(run::score)
 }
 
-fn sortable_of(value: &[u8]) -> Result<u64, Malformed> {
+fn stored_of(value: &[u8]) -> Result<u64, Malformed> {
     let bytes = value.try_into();
     bytes
         .map(u64::from_le_bytes)
         .map_err(|_| Malformed("a score that has not eight bytes"))
+}
+
+fn sortable_of(value: &[u8]) -> Result<u64, Malformed> {
+    stored_of(value).map(run::order_of)
 }
 
 /// A sorted set as it is read: it borrows the bytes.
@@ -173,7 +178,7 @@ impl<'a> SortedSet<'a> {
                 return Err(Malformed("members that are not in order"));
             }
             before = Some(here);
-            let score = run::score(here.0);
+            let score = score_of(value)?;
             if score.is_nan() {
                 return Err(Malformed("a score that is no number"));
             }
@@ -286,7 +291,27 @@ pub(crate) fn part(found: Range<usize>, selection: &Selection<'_>) -> Range<usiz
 /// Entries of 4 GiB and more: callers refuse them long before.
 pub fn write(mut entries: Vec<Entry<'_>>) -> Vec<u8> {
     sort(&mut entries);
+    let longest = entries.iter().map(|entry| entry.member.len()).max();
+    if !is_beyond(Kind::SortedSet, entries.len(), longest.unwrap_or(0)) {
+        for entry in &mut entries {
+            entry.score = without_minus_zero(entry.score);
+        }
+    }
     write_in_order(&entries, History::default())
+}
+
+/// The score that Redis keeps in its compact encoding.
+fn without_minus_zero(score: f64) -> f64 {
+    score + 0.0
+}
+
+/// The score that is kept of this one.
+pub(crate) fn kept(score: f64, not_compact: bool) -> f64 {
+    if not_compact {
+        score
+    } else {
+        without_minus_zero(score)
+    }
 }
 
 /// Puts entries into the order of a sorted set.
@@ -303,7 +328,7 @@ fn write_in_order(entries: &[Entry<'_>], history: History) -> Vec<u8> {
     let sizes = entries.iter().map(|entry| (entry.member, &blank[..]));
     let mut writer = Writer::new(&Run::with_history(history), sizes);
     for entry in entries {
-        writer.push(entry.member, &run::sortable(entry.score).to_le_bytes());
+        writer.push(entry.member, &run::stored(entry.score).to_le_bytes());
     }
     finish(writer)
 }
@@ -317,12 +342,13 @@ fn finish(mut writer: Writer) -> Vec<u8> {
 
 /// Changes of a sorted set: a few are edits of its run, more are made in a table.
 #[derive(Debug)]
-pub struct Changes<'a>(Kind<'a>);
+pub struct Changes<'a>(Form<'a>);
 
 #[derive(Debug)]
-enum Kind<'a> {
+enum Form<'a> {
     /// The bytes; empty: no members.
     Edits(Cow<'a, [u8]>),
+    /// The history is that of the members so far.
     Table(HashMap<&'a [u8], f64>, History),
 }
 
@@ -330,29 +356,34 @@ impl<'a> Changes<'a> {
     /// Of the set with these bytes, about so many; `None`: of one that is absent.
     pub fn new(bytes: Option<&'a [u8]>, changes: usize) -> Result<Self, Malformed> {
         if changes <= EDITS_MAX {
-            return Ok(Self(Kind::Edits(bytes.unwrap_or_default().into())));
+            return Ok(Self(Form::Edits(bytes.unwrap_or_default().into())));
         }
         let Some(bytes) = bytes else {
-            return Ok(Self(Kind::Table(HashMap::new(), History::default())));
+            return Ok(Self(Form::Table(HashMap::new(), History::default())));
         };
         let set = SortedSet::read(bytes)?;
         let entries = set.entries.iter();
         let table = entries.map(|entry| (entry.member, entry.score)).collect();
-        Ok(Self(Kind::Table(table, set.run.history())))
+        Ok(Self(Form::Table(table, set.run.history())))
     }
 
     pub fn score(&self, member: &[u8]) -> Result<Option<f64>, Malformed> {
         match &self.0 {
-            Kind::Edits(bytes) => score(&parse(bytes)?, member),
-            Kind::Table(table, _) => Ok(table.get(member).copied()),
+            Form::Edits(bytes) => score(&parse(bytes)?, member),
+            Form::Table(table, _) => Ok(table.get(member).copied()),
         }
     }
 
     /// Gives a member a score, which is a number; the member may be new.
     pub fn set(&mut self, member: &'a [u8], score: f64) -> Result<(), Malformed> {
         match &mut self.0 {
-            Kind::Edits(bytes) => *bytes = edited(&parse(bytes)?, member, Some(score))?.into(),
-            Kind::Table(table, _) => drop(table.insert(member, score)),
+            Form::Edits(bytes) => *bytes = edited(&parse(bytes)?, member, Some(score))?.into(),
+            Form::Table(table, history) => {
+                let is_new = !table.contains_key(member);
+                let members = table.len() + usize::from(is_new);
+                history.not_compact |= is_beyond(Kind::SortedSet, members, member.len());
+                table.insert(member, kept(score, history.not_compact));
+            }
         }
         Ok(())
     }
@@ -360,7 +391,7 @@ impl<'a> Changes<'a> {
     /// Was it a member?
     pub fn remove(&mut self, member: &[u8]) -> Result<bool, Malformed> {
         match &mut self.0 {
-            Kind::Edits(bytes) => {
+            Form::Edits(bytes) => {
                 let run = parse(bytes)?;
                 let is_member = run.find(member)?.is_some();
                 if is_member {
@@ -368,19 +399,19 @@ impl<'a> Changes<'a> {
                 }
                 Ok(is_member)
             }
-            Kind::Table(table, _) => Ok(table.remove(member).is_some()),
+            Form::Table(table, _) => Ok(table.remove(member).is_some()),
         }
     }
 
     /// The bytes; `None`: there is no member.
     pub fn finish(self) -> Result<Option<Vec<u8>>, Malformed> {
         match self.0 {
-            Kind::Edits(bytes) => {
+            Form::Edits(bytes) => {
                 let is_empty = parse(&bytes)?.is_empty();
                 Ok((!is_empty).then(|| bytes.into_owned()))
             }
-            Kind::Table(table, _) if table.is_empty() => Ok(None),
-            Kind::Table(table, history) => {
+            Form::Table(table, _) if table.is_empty() => Ok(None),
+            Form::Table(table, history) => {
                 let entries = table.into_iter();
                 let mut entries: Vec<Entry<'_>> = entries
                     .map(|(member, score)| Entry { member, score })
@@ -399,11 +430,26 @@ fn parse(bytes: &[u8]) -> Result<Run<'_>, Malformed> {
     Run::parse(bytes)
 }
 
+/// With this member, is the set kept in no compact encoding?
+fn is_beyond_with(run: &Run<'_>, member: &[u8]) -> Result<bool, Malformed> {
+    if run.history().not_compact {
+        return Ok(true);
+    }
+    let is_new = run.find(member)?.is_none();
+    let members = run.len() + usize::from(is_new);
+    Ok(is_beyond(Kind::SortedSet, members, member.len()))
+}
+
 /// The bytes of the run after the member has got this score, or has gone.
 fn edited(run: &Run<'_>, member: &[u8], score: Option<f64>) -> Result<Vec<u8>, Malformed> {
+    let score = match score {
+        // Zero, or minus zero.
+        Some(zero) if zero == 0.0 => Some(kept(zero, is_beyond_with(run, member)?)),
+        score => score,
+    };
+    let new_value = score.map(|score| run::stored(score).to_le_bytes());
+    let new = new_value.as_ref().map(|value| (member, &value[..]));
     let score = score.map(run::sortable);
-    let new_value = score.unwrap_or_default().to_le_bytes();
-    let new = score.map(|_| (member, &new_value[..]));
     let (mut old_place, mut new_place) = (None, None);
     let mut entries = run.iter();
     loop {

@@ -4,11 +4,11 @@ use std::ops::{Bound, Range};
 
 use super::Big;
 use super::children::Aim;
-use super::order::{order, order_of, sortable_of};
+use super::order::{order, order_of, sortable_of, stored_of};
 use super::page::Pages;
 use crate::places;
 use crate::run::{self, Malformed, Run};
-use crate::sorted_set::{LexEnd, LexRange, Members, ScoreRange, Selection, SortedSet, part};
+use crate::sorted_set::{LexEnd, LexRange, Members, ScoreRange, Selection, SortedSet, kept, part};
 
 impl<P: Pages> Big<P> {
     /// The score of a member.
@@ -17,14 +17,14 @@ impl<P: Pages> Big<P> {
     /// Those of the pages, as of all that follow.
     pub fn score(&mut self, member: &[u8]) -> Result<Option<f64>, P::Error> {
         let value = self.find(member)?;
-        let sortable = value.as_deref().map(sortable_of).transpose()?;
-        Ok(sortable.map(run::score))
+        let stored = value.as_deref().map(stored_of).transpose()?;
+        Ok(stored.map(run::score))
     }
 
     /// Gives a member a score, which is a number; the member may be new.
     pub fn set_score(&mut self, member: &[u8], score: f64) -> Result<(), P::Error> {
         let new = run::sortable(score);
-        let value = new.to_le_bytes();
+        let value = run::stored(kept(score, self.head.history.not_compact)).to_le_bytes();
         let old = self.insert_into_table(member, &value)?;
         if let Some(old) = old {
             self.remove_order(&order(sortable_of(&old)?, member))?;

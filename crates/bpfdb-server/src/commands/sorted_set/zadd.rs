@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
-    differences: "In a large set too, -0 is shown as 0.",
     events: Events::By(tell),
     run,
     ..Command::BASE
