@@ -72,6 +72,7 @@ struct context {
 			u64 head_header;
 			u64 head_address;
 			u64 child[2]; /* of a page of the tree: place, elements below it */
+			u64 parent; /* place of that page */
 			u32 chosen; /* where the entry of such a child is */
 			u32 order_len;
 			u64 scores[2]; /* sortable ones of a member: old, new */

@@ -2,6 +2,10 @@
 /*
  * LPUSH, RPUSH, LPOP, RPOP, LINDEX, LRANGE of large lists, and ZRANGE by rank of large sorted sets: elements
  * at the ends, and by their numbers.
+ *
+ * Who pushes where the leaf is full begins another one beside it, and who pops the last element of a leaf
+ * takes the leaf out: else a queue would come to the daemon once for each leaf, and clients with it that
+ * meet the daemon's lock. The page above must have room, or another child; it is the daemon's if not.
  */
 #ifndef BPFDB_COMMANDS_LARGE_LIST_BPF_H
 #define BPFDB_COMMANDS_LARGE_LIST_BPF_H
@@ -13,7 +17,8 @@
 
 /* ---- Ends ---------------------------------------------------------------- */
 
-/* The argument behind the key becomes the first or last element of the leaf c->child: a step. */
+/* The argument behind the key becomes the first or last element of the leaf c->child: a step. NOT_FOUND: the
+ * leaf has no room. */
 __noinline enum bpfdb_status large_push_leaf(struct context *c NONNULL,
 					     struct bpfdb_session *s NONNULL, u32 end)
 {
@@ -29,14 +34,73 @@ __noinline enum bpfdb_status large_push_leaf(struct context *c NONNULL,
 	if (status != BPFDB_NOT_FOUND)
 		return status;
 	run = packed_header(s);
-	if (!run || form_bytes(s->value_len) + packed_size(e->key_len, 0) > BIG_PAGE_MAX)
+	if (!run || !head_gains(&c->head, BPFDB_TYPE_LIST, e->key_len, 0, false))
 		return FOR_THE_DAEMON;
+	if (form_bytes(s->value_len) + packed_size(e->key_len, 0) > BIG_PAGE_MAX)
+		return BPFDB_NOT_FOUND;
 	if (end == LIST_RIGHT)
 		e->at = PACKED_HEADER + run->used;
 	e->value_len = 0;
-	if (!head_gains(&c->head, BPFDB_TYPE_LIST, e->key_len, 0, false))
-		return FOR_THE_DAEMON;
 	return packed_put(s, e, BPFDB_TYPE_STRING, true, false);
+}
+
+/* The page c->parent gets another child at this end, with one element, which then is c->child: a step. */
+__noinline enum bpfdb_status large_add_child(struct context *c NONNULL,
+					     struct bpfdb_session *s NONNULL, u32 end)
+{
+	struct packed_entry *e = &c->entry;
+	const struct packed *run;
+	enum bpfdb_status status;
+
+	c->child[0] = c->parent;
+	status = child_lock(c, s);
+	run = status == BPFDB_OK ? packed_header(s) : NULL;
+	if (status != BPFDB_OK)
+		return status;
+	if (!run || form_bytes(s->value_len) + packed_size(0, sizeof(c->child)) > BIG_PAGE_MAX)
+		return FOR_THE_DAEMON;
+	e->at = end == LIST_LEFT ? PACKED_HEADER : PACKED_HEADER + run->used;
+	e->cut = 0;
+	/* Separators of a list are empty. */
+	e->key = (u64)c->child;
+	e->key_len = 0;
+	e->fingerprint = packed_fingerprint(0, 0, 0);
+	c->child[0] = BIG_PLACE(BIG_LEAF, c->head.next_page++);
+	c->child[1] = 1;
+	e->value = (u64)c->child;
+	e->value_len = sizeof(c->child);
+	return packed_put(s, e, BPFDB_TYPE_STRING, true, false);
+}
+
+/* The argument parsed last becomes the only element of the leaf c->child, which there is not yet: a step. */
+__noinline enum bpfdb_status large_first_of_leaf(struct context *c NONNULL,
+						 struct bpfdb_session *s NONNULL)
+{
+	enum bpfdb_status status;
+
+	page_key(s, &c->head, c->child[0]);
+	status = bpfdb_get_for_update(s);
+	if (status != BPFDB_NOT_FOUND)
+		return status >= BPFDB_FIRST_ERROR ? status : FOR_THE_DAEMON;
+	status = entry_first(arg_as_key(c), arg_as_entry(c));
+	if (status != BPFDB_NOT_FOUND)
+		return status;
+	c->entry.value_len = 0;
+	return packed_put(s, &c->entry, BPFDB_TYPE_STRING, false, false);
+}
+
+/* The element goes into a leaf of its own, beside c->child, which had no room for it: a step. */
+static __always_inline enum bpfdb_status large_push_beside(struct context *c,
+							   struct bpfdb_session *s, u32 end)
+{
+	enum bpfdb_status status;
+
+	/* It was counted where it is not. */
+	c->child[0] = c->parent;
+	status = value_set(s, large_descend(c, s, end, -1), 0);
+	if (status == BPFDB_OK)
+		status = value_set(s, large_add_child(c, s, end), 0);
+	return status == BPFDB_OK ? large_first_of_leaf(c, s) : status;
 }
 
 static __always_inline enum bpfdb_status large_push_once(struct context *c, struct bpfdb_session *s,
@@ -48,8 +112,12 @@ static __always_inline enum bpfdb_status large_push_once(struct context *c, stru
 		status = UNLESS_WAITED_FOR(s, large_head_lock(c, s, BPFDB_TYPE_LIST));
 	if (status == BPFDB_OK)
 		status = large_way(c, s, end, 1);
-	if (status == BPFDB_OK)
-		status = large_set(c, s, large_push_leaf(c, s, end), BPFDB_TYPE_LIST);
+	if (status == BPFDB_OK) {
+		status = large_push_leaf(c, s, end);
+		if (status == BPFDB_NOT_FOUND)
+			status = large_push_beside(c, s, end);
+		status = large_set(c, s, status, BPFDB_TYPE_LIST);
+	}
 	return short_end(s, own, status);
 }
 
@@ -67,7 +135,7 @@ __noinline enum result large_push(struct sk_msg_md *m, struct context *c NONNULL
 	return REPLY_WRITTEN(m, c, s, status, elements_reply(m, c, c->head.elements));
 }
 
-/* Finds the element at one end of the leaf c->child, which is not its only one: OK or an Error. */
+/* Finds the element at one end of the leaf c->child: OK or an Error. */
 __noinline enum bpfdb_status large_pop_leaf(struct context *c NONNULL,
 					    struct bpfdb_session *s NONNULL, u32 end)
 {
@@ -76,13 +144,30 @@ __noinline enum bpfdb_status large_pop_leaf(struct context *c NONNULL,
 
 	if (status != BPFDB_OK)
 		return status;
-	if (!run || run->count <= 1 || !end_entry(c, s, end))
+	if (!run || !run->count || !end_entry(c, s, end))
 		return FOR_THE_DAEMON;
 	head_loses(&c->head, c->entry.key_len);
 	return BPFDB_OK;
 }
 
-/* Replies with the element that was found, and takes it out of its leaf: a step. */
+/* The page c->parent loses the child at this end, which is not its only one: a step. */
+__noinline enum bpfdb_status large_lose_child(struct context *c NONNULL,
+					      struct bpfdb_session *s NONNULL, u32 end)
+{
+	enum bpfdb_status status;
+
+	c->child[0] = c->parent;
+	status = child_lock(c, s);
+	if (status != BPFDB_OK)
+		return status;
+	if (!end_entry(c, s, end))
+		return FOR_THE_DAEMON;
+	status = packed_take(s, &c->entry, BPFDB_TYPE_STRING);
+	return status == BPFDB_NOT_FOUND ? FOR_THE_DAEMON : status;
+}
+
+/* Replies with the element that was found, and takes it out of its leaf: a step. NOT_FOUND: it is its only
+ * one. */
 static __always_inline enum bpfdb_status large_pop_element(struct sk_msg_md *m, struct context *c,
 							   struct bpfdb_session *s)
 {
@@ -106,8 +191,15 @@ static __always_inline enum bpfdb_status large_pop_once(struct sk_msg_md *m, str
 		status = large_way(c, s, end, -1);
 	if (status == BPFDB_OK)
 		status = large_pop_leaf(c, s, end);
-	if (status == BPFDB_OK)
-		status = large_set(c, s, large_pop_element(m, c, s), BPFDB_TYPE_LIST);
+	if (status == BPFDB_OK) {
+		status = large_pop_element(m, c, s);
+		if (status == BPFDB_NOT_FOUND) {
+			status = bpfdb_delete(s);
+			if (status < BPFDB_FIRST_ERROR)
+				status = large_lose_child(c, s, end);
+		}
+		status = large_set(c, s, status, BPFDB_TYPE_LIST);
+	}
 	status = short_end(s, own, status);
 	/* The reply is taken back: what comes next writes its own. */
 	if (status >= BPFDB_FIRST_ERROR)

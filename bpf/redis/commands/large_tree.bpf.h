@@ -6,7 +6,7 @@
  *   each by its child at one end, or by the one to which the order of a member leads
  *
  * A change of a leaf goes down from the root, and sets each page on its way with another count, then the
- * leaf. A leaf without room, or with one element alone, is the daemon's.
+ * leaf. What would divide or join pages is the daemon's. At the ends of a list leaves come and go (large_list.bpf.h).
  */
 #ifndef BPFDB_COMMANDS_LARGE_TREE_BPF_H
 #define BPFDB_COMMANDS_LARGE_TREE_BPF_H
@@ -133,8 +133,9 @@ __noinline bool order_child(struct context *c NONNULL, struct bpfdb_session *s N
 
 /* ---- Ways ---------------------------------------------------------------- */
 
-/* Goes from a page of the tree, c->child, to the child that leads on, which then is c->child. The page with
- * `change` more elements below that is left as the session's value: OK or an Error. */
+/* Goes from a page of the tree, c->child, to the child that leads on, which then is c->child; the page is
+ * c->parent then. It is left as the session's value, with `change` more elements below that child: OK or an
+ * Error. */
 __noinline enum bpfdb_status large_descend(struct context *c NONNULL,
 					   struct bpfdb_session *s NONNULL, u32 way, s64 change)
 {
@@ -150,6 +151,7 @@ __noinline enum bpfdb_status large_descend(struct context *c NONNULL,
 	value = slot_byte(s, packed_value_at(e));
 	if (!value || e->value_len != sizeof(c->child))
 		return FOR_THE_DAEMON;
+	c->parent = c->child[0];
 	c->child[0] = load8(value);
 	c->child[1] = load8(value + 8) + change;
 	/* The separator stays. */

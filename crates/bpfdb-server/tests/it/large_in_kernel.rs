@@ -2,6 +2,7 @@
 //! (`bpf/redis/large.bpf.h`). Kernel and daemon work on the same pages: what either has written, the other reads, and both
 //! say what Redis says.
 
+mod ends;
 mod places;
 
 use std::path::Path;
