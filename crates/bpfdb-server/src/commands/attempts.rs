@@ -81,6 +81,38 @@ const ROUNDS: u32 = abi::BPFDB_DAEMON_MEMORY_TRIES;
 pub(crate) struct Backoff {
     attempts: u32,
     shortage: Option<Box<Shortage>>,
+    logged: Logged,
+}
+
+/// What attempts have logged outside of their transactions, for collections that are written anew: in units that need
+/// little room, as each connection has these.
+#[derive(Debug, Default)]
+struct Logged {
+    by_this: u16,
+    most: u16,
+}
+
+impl Logged {
+    const UNIT: u64 = 64 * 1024;
+
+    fn add(&mut self, bytes: u64) {
+        let units = u16::try_from(bytes / Self::UNIT).unwrap_or(u16::MAX);
+        self.by_this = self.by_this.saturating_add(units);
+    }
+
+    fn end_attempt(&mut self) {
+        self.most = self.most.max(std::mem::take(&mut self.by_this));
+    }
+}
+
+/// Where a step of a command begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepStart(u64);
+
+impl StepStart {
+    pub(crate) fn now() -> Self {
+        Self(large::logged_apart())
+    }
 }
 
 /// What is done about memory that a command has not found.
@@ -115,9 +147,32 @@ struct Eviction {
 }
 
 impl Backoff {
+    /// A step of the command, or of the transaction, has ended that began then.
+    pub(crate) fn note_step(&mut self, start: StepStart) {
+        self.logged.add(large::logged_apart() - start.0);
+    }
+
+    /// An attempt has ended in an Error.
+    pub(super) fn note_attempt(&mut self) {
+        self.logged.end_attempt();
+    }
+
+    /// What the client is told of an Error after the last attempt. If one of them has logged more than a transaction
+    /// may, and found the log full, others are likely to find it so for ever.
+    pub(crate) fn told(&self, context: &Context<'_>, status: Status) -> Status {
+        let share = u64::from(context.engine.config().log_ring / abi::BPFDB_LOG_SHARE);
+        match status {
+            Status::LogFull if u64::from(self.logged.most) * Logged::UNIT > share => {
+                Status::TxnTooLarge
+            }
+            other => other,
+        }
+    }
+
     /// Has the command rest a moment after an Error, while others are served; false if
     /// another attempt would not help.
     pub(crate) fn wait(&mut self, context: &mut Context<'_>, status: Status) -> bool {
+        self.note_attempt();
         self.waits_for_garbage(context, status)
             || self.waits(context, status)
             || is_shortage(status) && self.asks_collector(context)

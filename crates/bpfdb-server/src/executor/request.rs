@@ -7,7 +7,7 @@ use bpfdb::Status;
 use super::running::Running;
 use crate::commands::Queue;
 use crate::commands::atomic;
-use crate::commands::attempts::{self, Backoff};
+use crate::commands::attempts::{self, Backoff, StepStart};
 use crate::commands::conflict;
 use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
@@ -261,8 +261,9 @@ fn attempt(
     words: &[Vec<u8>],
     backoff: &mut Backoff,
 ) -> (Outcome, Duration) {
-    let start = context.replies.len();
+    let (start, step) = (context.replies.len(), StepStart::now());
     let (outcome, time) = timed(context, command, words, false);
+    backoff.note_step(step);
     if let Err(failure) = &outcome
         && may_help(context, failure, backoff)
     {
@@ -270,12 +271,21 @@ fn attempt(
         context.go_on_with(RetriedCommand::new(command.run));
         return (Ok(()), time);
     }
-    let outcome = outcome.map_err(|failure| atomic::give_up(context.session, failure));
+    let outcome = outcome
+        .map_err(|failure| atomic::give_up(context.session, told(context, failure, backoff)));
     if context.job.is_none() {
         let failed = outcome.is_err() || context.replies.is_error_at(start);
         count(context, command, time, failed);
     }
     (outcome, time)
+}
+
+/// What the client is told of a failure after the last try.
+pub(super) fn told(context: &Context<'_>, failure: Failure, backoff: &Backoff) -> Failure {
+    match failure {
+        Failure::Engine(status) => Failure::Engine(backoff.told(context, status)),
+        other => other,
+    }
 }
 
 /// Another try, at the time that the context says then?

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::request;
 use crate::commands::atomic;
-use crate::commands::attempts::{Backoff, PAUSED};
+use crate::commands::attempts::{Backoff, PAUSED, StepStart};
 use crate::commands::context::Context;
 use crate::commands::definition::Command;
 use crate::commands::invoke;
@@ -109,12 +109,13 @@ impl Running {
     }
 
     fn step(mut self, context: &mut Context<'_>) -> Option<Self> {
-        let (start, begun) = (context.replies.len(), Instant::now());
+        let (start, begun, step) = (context.replies.len(), Instant::now(), StepStart::now());
         let arguments = &self.request.words[self.name_words..];
         keyspace_events::publish_expired(context);
         let progress = self.job.step(context, arguments);
         keyspace_events::note_step(context, self.command, arguments, &progress, &*self.job);
         self.spent += begun.elapsed();
+        self.backoff.note_step(step);
         let outcome = match progress {
             Ok(Progress::More) => {
                 if self.job.keeps_steps() {
@@ -129,6 +130,7 @@ impl Running {
                 return Some(self);
             }
             Err(failure) => {
+                let failure = request::told(context, failure, &self.backoff);
                 let failure = atomic::record_refusal(context.session, failure);
                 Err(atomic::give_up(context.session, failure))
             }

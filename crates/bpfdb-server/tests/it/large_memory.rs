@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bpfdb::Status;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
-use bpfdb_tests::server::{Client, TestServer, request};
+use bpfdb_tests::server::{Client, TestServer, request, wait_until};
 
 const LIMIT: u64 = 32 << 20;
 const OOM: &[u8] = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -223,4 +223,40 @@ fn commands_of_one_block_share_the_ring() {
     assert_eq!(client.say("ZCARD big"), format!(":{ELEMENTS}\r\n"));
     let changed = format!(":{}\r\n", CHANGED * COMMANDS);
     assert_eq!(client.say("ZCOUNT big -7 -7"), changed);
+}
+
+/// Collections that one block writes anew are more than the log's ring, which has no room before it is written out: a client
+/// is not told to try again, which would end in the same way.
+#[test]
+fn a_block_that_is_too_large_for_the_ring_says_so() {
+    const ELEMENTS: usize = 12_000;
+    let disk = SimulatedDisk::new(17);
+    let server = TestServer::start_logged(&disk, Settings::default());
+    let mut client = server.client();
+    for first in (0..ELEMENTS).step_by(1000) {
+        client.send(&command("ZADD big", first..first + 1000, scattered));
+        assert_eq!(text(&client.reply()), ":1000\r\n");
+    }
+    let write_anew = |key: usize| format!("ZUNIONSTORE copy:{key} 1 big");
+    let all = format!(":{ELEMENTS}\r\n");
+    // While the disk keeps up there is room for many.
+    assert_eq!(say(&mut client, &write_anew(0)), all);
+    disk.hold(true);
+    say(&mut client, "MULTI");
+    for key in 0..8 {
+        say(&mut client, &write_anew(key));
+    }
+    let refused = client.say("EXEC");
+    assert!(
+        refused.starts_with("-EXECABORT Transaction rolled back"),
+        "{refused}"
+    );
+    assert!(refused.contains("a larger ring"), "{refused}");
+    let script = "for n = 1, 8 do redis.call('ZUNIONSTORE', 'script:' .. n, 1, 'big') end";
+    let refused = text(&client.ask(&[b"EVAL", script.as_bytes(), b"1", b"big"]));
+    assert!(refused.starts_with("-"), "{refused}");
+    disk.hold(false);
+    wait_until("the log has room", || client.say(&write_anew(1)) == all);
+    assert_eq!(client.say("ZCARD copy:0"), all);
+    assert_eq!(client.say("EXISTS script:1"), ":0\r\n");
 }

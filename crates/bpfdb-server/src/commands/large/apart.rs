@@ -1,5 +1,6 @@
 //! Pages that are written in transactions of their own, before there is a head.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
@@ -12,6 +13,16 @@ use super::pages::{anchor, stored_key};
 
 /// Bytes of pages that one transaction writes.
 const BYTES: usize = 256 * 1024;
+
+thread_local! {
+    static LOGGED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Bytes of pages that this thread has committed before their heads. The thread does not wait, so the log's ring has to
+/// have room for those of one attempt, but for what is written out meanwhile.
+pub(in super::super) fn logged_apart() -> u64 {
+    LOGGED.get()
+}
 
 /// An identity that no collection has. Invariant 4 of [`super`].
 pub(super) fn draw(session: &mut Session) -> Result<u64, Status> {
@@ -77,6 +88,7 @@ impl PagesApart {
             Ok(())
         })?;
         self.written += self.waiting.len() as u64;
+        LOGGED.set(LOGGED.get() + self.bytes as u64);
         self.waiting.clear();
         self.bytes = 0;
         Ok(())

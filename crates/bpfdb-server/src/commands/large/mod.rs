@@ -31,6 +31,7 @@ mod limits;
 mod pages;
 mod store;
 
+pub(super) use apart::logged_apart;
 pub(crate) use collector::Collector;
 pub(crate) use garbage::garbage;
 pub(super) use garbage::{Request, ask};

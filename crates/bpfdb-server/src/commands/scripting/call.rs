@@ -248,7 +248,10 @@ impl ScriptCall {
                 return Ok(Progress::More);
             }
         }
-        match self.advance(context) {
+        let start = attempts::StepStart::now();
+        let advanced = self.advance(context);
+        self.attempts.note_step(start);
+        match advanced {
             Ok(progress) => Ok(progress),
             Err(failure) => self.begin_anew(context, failure),
         }
@@ -551,7 +554,7 @@ impl ScriptCall {
             Failure::Engine(status) => {
                 let told = match context.instance.lacks_memory(status) {
                     true => Status::OutOfMemory,
-                    false => status,
+                    false => self.attempts.told(context, status),
                 };
                 let refusal = context.refusal(status);
                 let text = refusal.unwrap_or_else(|| replies::error_text(told, false));

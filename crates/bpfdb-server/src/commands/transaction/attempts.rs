@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bpfdb::Status;
 
-use super::super::attempts::{self, Backoff};
+use super::super::attempts::{self, Backoff, StepStart};
 use super::super::context::{Context, Failure};
 use crate::instance::pause::Pause;
 
@@ -65,6 +65,16 @@ impl Attempts {
         Ok(())
     }
 
+    /// A step has ended that began then.
+    pub(in super::super) fn note_step(&mut self, start: StepStart) {
+        self.backoff.note_step(start);
+    }
+
+    /// What the client is told of an Error after the last attempt.
+    pub(in super::super) fn told(&self, context: &Context<'_>, status: Status) -> Status {
+        self.backoff.told(context, status)
+    }
+
     /// It has ended.
     pub(in super::super) fn end(&mut self) {
         self.long = None;
@@ -79,6 +89,7 @@ impl Attempts {
         spent: Duration,
     ) -> bool {
         self.long = None;
+        self.backoff.note_attempt();
         if context.refusal(status).is_some() {
             return false;
         }

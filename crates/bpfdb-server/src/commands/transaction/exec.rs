@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::Status;
 
+use super::super::attempts::StepStart;
 use super::super::conflict;
 use super::super::invoke::{count, timed};
 use super::super::keyspace_events;
@@ -141,9 +142,10 @@ impl Job for Block {
         if matches!(self.phase, Phase::Begin) && self.attempts.wait(context, !self.only_reads()) {
             return Ok(Progress::More);
         }
-        let begun = Instant::now();
+        let (begun, start) = (Instant::now(), StepStart::now());
         let advanced = self.advance(context);
         self.total += begun.elapsed();
+        self.attempts.note_step(start);
         advanced.or_else(|failure| self.begin_anew(context, failure))
     }
 
@@ -349,7 +351,10 @@ impl Block {
             Failure::Engine(status) if self.attempts.again(context, status, total) => {
                 Ok(Progress::More)
             }
-            Failure::Engine(status) => Err(rolled_back(context, status)),
+            Failure::Engine(status) => {
+                let told = self.attempts.told(context, status);
+                Err(rolled_back(context, told))
+            }
             Failure::TooLong | Failure::Text(_) | Failure::NotFetched => Err(failure),
         }
     }
