@@ -50,6 +50,7 @@ pub use stats::rows::page::page as metrics_page;
 #[doc(hidden)]
 pub mod testing {
     //! For the tests of this crate.
+    pub use crate::commands::MISSING;
     pub use crate::protocol::reply::{Protocol, Replies};
     pub use crate::protocol::request::{Parser, Step};
 }

@@ -80,7 +80,7 @@ pub(crate) mod time_slice;
 mod transaction;
 mod update;
 
-pub use page::page;
+pub use page::{MISSING, page};
 pub(crate) use transaction::{MultiState, Queue};
 
 use self::context::{Context, Failure, Outcome};

@@ -7,6 +7,19 @@ use bpfdb::commands::KERNEL_COMMANDS;
 use super::definition::{Command, Group, Path};
 use super::table::COMMANDS;
 
+/// Commands of Redis 7.0 that are not there, and why.
+pub const MISSING: &[(&str, &str)] = &[
+    (
+        "MIGRATE",
+        "It is a client of the server that the key is to go to. DUMP and RESTORE by a client of both do the same.",
+    ),
+    (
+        "PFDEBUG",
+        "It shows and changes the registers that Redis's own tests look at.",
+    ),
+    ("PFSELFTEST", "It tests Redis's own code."),
+];
+
 /// The page, as it is to be written.
 pub fn page() -> String {
     let mut page = format!(
@@ -32,7 +45,22 @@ pub fn page() -> String {
             rows(&mut page, command);
         }
     }
+    page += &not_there();
     page
+}
+
+fn not_there() -> String {
+    let mut section = format!(
+        "\n## Not there\n\n\
+         COMMAND LIST of Redis 7.0 has 366 names, subcommands included; all but {} are there.\n\n\
+         | Command | Why not |\n|---|---|\n",
+        MISSING.len()
+    );
+    for (name, why) in MISSING {
+        // Writing to a String cannot fail.
+        let _ = writeln!(section, "| {name} | {why} |");
+    }
+    section
 }
 
 /// The names of the commands in the kernel's list.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::Shutdown;
 
+use bpfdb_server::testing::MISSING;
 use common::{Client, Redis, Reply, TestServer, request, show};
 
 /// Sends the bytes, ends the sending side, and takes all that comes.
@@ -190,4 +191,65 @@ fn arguments_are_described_as_redis_does() {
         compared += usize::from(expected.is_some());
     }
     assert!(compared > 70, "{compared} commands with arguments");
+}
+
+fn word(reply: &Reply) -> String {
+    String::from_utf8_lossy(&reply.text).into_owned()
+}
+
+/// COMMAND INFO, by command and `command|subcommand`.
+fn informed(mut client: Client) -> BTreeMap<String, Reply> {
+    fn take(all: &mut BTreeMap<String, Reply>, commands: &Reply) {
+        for about in &commands.items {
+            all.insert(word(&about.items[0]), about.clone());
+            take(all, &about.items[9]);
+        }
+    }
+    let bytes = client.ask(&[b"command"]);
+    let (reply, _) = Reply::parse(&bytes).expect("whole");
+    let mut all = BTreeMap::new();
+    take(&mut all, &reply);
+    all
+}
+
+/// What is said of one, with sets in one order, and keys without their notes.
+fn about(command: &Reply) -> Vec<String> {
+    let sorted = |reply: &Reply| {
+        let mut words: Vec<String> = reply.items.iter().map(word).collect();
+        words.sort();
+        words.join(" ")
+    };
+    let keys = command.items[8].items.iter().map(|keys| {
+        let pairs = keys.items.chunks_exact(2);
+        let pairs = pairs.filter(|pair| pair[0].text != b"notes");
+        let pairs = pairs.map(|pair| match &pair[0].text[..] {
+            b"flags" => format!("flags {}", sorted(&pair[1])),
+            _ => format!("{pair:?}"),
+        });
+        pairs.collect::<Vec<_>>().join(", ")
+    });
+    let numbers = [1, 3, 4, 5].map(|field| format!("{:?}", command.items[field].number()));
+    let sets = [2, 6, 7].map(|field| sorted(&command.items[field]));
+    numbers.into_iter().chain(sets).chain(keys).collect()
+}
+
+/// All 366 commands of Redis 7.0 are there, or docs/commands.md says why not; and clients hear the same of them.
+#[test]
+fn every_command_of_redis_is_there() {
+    let (redis, server) = (Redis::start(), TestServer::shared());
+    let redis = informed(Client::connect(redis.address));
+    let ours = informed(server.client());
+    let missing: Vec<String> = redis
+        .keys()
+        .filter(|name| !ours.contains_key(*name))
+        .map(|name| name.to_ascii_uppercase())
+        .collect();
+    let named: Vec<&str> = MISSING.iter().map(|(name, _)| *name).collect();
+    assert_eq!(missing, named);
+    assert!(redis.len() >= 366, "{} commands", redis.len());
+    for (name, expected) in &redis {
+        if let Some(ours) = ours.get(name) {
+            assert_eq!(about(ours), about(expected), "{name}");
+        }
+    }
 }

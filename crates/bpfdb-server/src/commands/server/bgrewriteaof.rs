@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(1)",
     arity: 1,
-    flags: &[Flag::Admin, Flag::NoScript],
+    flags: &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading],
     differences: "The same as BGSAVE: a checkpoint is what a shorter log begins with.",
     run,
     ..Command::BASE

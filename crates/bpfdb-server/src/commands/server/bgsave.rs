@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: -1,
     arguments: "[SCHEDULE@3.2.2]",
-    flags: &[Flag::Admin, Flag::NoScript],
+    flags: &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading],
     differences: "Makes a checkpoint in the data directory, not an RDB file (for that there is bpfdb dump). While one is being made, SCHEDULE has another one follow.",
     run,
     ..Command::BASE

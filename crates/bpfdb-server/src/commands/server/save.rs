@@ -16,7 +16,12 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(N) where N is the number of keys",
     arity: 1,
-    flags: &[Flag::Admin, Flag::NoScript, Flag::NoMulti],
+    flags: &[
+        Flag::Admin,
+        Flag::NoScript,
+        Flag::NoAsyncLoading,
+        Flag::NoMulti,
+    ],
     differences: "Makes a checkpoint in the data directory, not an RDB file (for that there is bpfdb dump). Others are served meanwhile.",
     run,
     ..Command::BASE

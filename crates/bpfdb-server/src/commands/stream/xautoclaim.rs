@@ -14,10 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Stream],
     tips: &["nondeterministic_output"],
-    keys: &[Keys::at(
-        1,
-        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
-    )],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
     events: Events::Noted,
     misses: Misses::All,
     run,

@@ -13,6 +13,10 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "sha1...",
     flags: &[Flag::NoScript],
     categories: &[Category::Scripting],
+    tips: &[
+        "request_policy:all_shards",
+        "response_policy:agg_logical_and",
+    ],
     differences: "",
     run,
     ..Command::BASE

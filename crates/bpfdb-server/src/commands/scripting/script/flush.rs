@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[async(ASYNC|SYNC)@6.2.0]",
     flags: &[Flag::NoScript],
     categories: &[Category::Scripting],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     differences: "ASYNC and SYNC are the same.",
     run,
     ..Command::BASE

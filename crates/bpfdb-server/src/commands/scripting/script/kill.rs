@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "",
     flags: &[Flag::NoScript, Flag::AllowBusy],
     categories: &[Category::Scripting],
+    tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
     differences: "Ends all that are running, also those that have written: nothing of what they did is kept, unless they are part of a transaction of the client.",
     run,
     ..Command::BASE

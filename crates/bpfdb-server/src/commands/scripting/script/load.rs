@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "script",
     flags: &[Flag::NoScript, Flag::Stale],
     categories: &[Category::Scripting],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     differences: "",
     run,
     ..Command::BASE
