@@ -2,6 +2,7 @@
 //! (`bpf/redis/large.bpf.h`). Kernel and daemon work on the same pages: what either has written, the other reads, and both
 //! say what Redis says.
 
+mod cold;
 mod ends;
 mod places;
 
@@ -339,8 +340,11 @@ fn contents(client: &mut Client) -> Vec<Vec<String>> {
 /// Each command is the kernel's or the daemon's by chance, and Redis's.
 fn agree_by_chance(steps: usize, seed: u64) {
     let both = Both::start();
+    agree([both.kernel(), both.daemon()], steps, seed);
+}
+
+fn agree([mut kernel, mut daemon]: [Client; 2], steps: usize, seed: u64) {
     let redis = Redis::start();
-    let (mut kernel, mut daemon) = (both.kernel(), both.daemon());
     let mut redis = Client::connect(redis.address);
     for command in filling(MANY) {
         assert_eq!(kernel.say(&command), redis.say(&command));
