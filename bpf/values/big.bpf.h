@@ -4,8 +4,8 @@
  * same in crates/bpfdb-values/src/big). Here are the names of pages, the bucket of an element, and what a
  * head says of a change. Pages are packed runs: packed.bpf.h reads and edits them.
  *
- * What would split, join, make or remove a page is left to user space, and so is a page whose
- * entries are WIDE.
+ * What would split or join pages is left to user space, and so is a page whose entries are WIDE. Leaves at the
+ * ends of lists come and go here (redis/commands/large_list.bpf.h).
  */
 #ifndef BPFDB_VALUES_BIG_BPF_H
 #define BPFDB_VALUES_BIG_BPF_H

@@ -219,7 +219,7 @@ fn of_redis(redis: &mut Redis, key: &[u8]) -> Option<(ValueType, Entries)> {
             for (_, score) in &mut members {
                 let text = std::str::from_utf8(score).expect("text");
                 let number: f64 = text.parse().expect("a score");
-                *score = run::sortable(number).to_le_bytes().into();
+                *score = run::stored(number).to_le_bytes().into();
             }
             (ValueType::SORTED_SET, members)
         }

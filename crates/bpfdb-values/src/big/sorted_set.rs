@@ -6,6 +6,7 @@ use super::Big;
 use super::children::Aim;
 use super::order::{order, order_of, sortable_of, stored_of};
 use super::page::Pages;
+use crate::limits::{Kind, is_beyond};
 use crate::places;
 use crate::run::{self, Malformed, Run};
 use crate::sorted_set::{LexEnd, LexRange, Members, ScoreRange, Selection, SortedSet, kept, part};
@@ -24,7 +25,12 @@ impl<P: Pages> Big<P> {
     /// Gives a member a score, which is a number; the member may be new.
     pub fn set_score(&mut self, member: &[u8], score: f64) -> Result<(), P::Error> {
         let new = run::sortable(score);
-        let value = run::stored(kept(score, self.head.history.not_compact)).to_le_bytes();
+        // Zero, or minus zero.
+        let score = match score {
+            zero if zero == 0.0 => kept(zero, self.is_beyond_with(member)?),
+            score => score,
+        };
+        let value = run::stored(score).to_le_bytes();
         let old = self.insert_into_table(member, &value)?;
         if let Some(old) = old {
             self.remove_order(&order(sortable_of(&old)?, member))?;
@@ -34,6 +40,17 @@ impl<P: Pages> Big<P> {
         };
         let place = place_of(&self.leaf(&path)?, &order(new, member))?;
         self.edit(&path, place..place, &[(member, &value)])
+    }
+
+    /// With this member, is the set kept in no compact encoding? Large sets are so, but for those of tests.
+    fn is_beyond_with(&mut self, member: &[u8]) -> Result<bool, P::Error> {
+        if self.head.history.not_compact {
+            return Ok(true);
+        }
+        let is_new = self.find(member)?.is_none();
+        let members = self.head.elements + u64::from(is_new);
+        let members = usize::try_from(members).unwrap_or(usize::MAX);
+        Ok(is_beyond(Kind::SortedSet, members, member.len()))
     }
 
     /// Was it a member?

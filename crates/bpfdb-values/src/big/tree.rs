@@ -29,7 +29,7 @@ use crate::edit::Writer;
 use crate::limits::Kind;
 use crate::run::{self, HEADER, History, Malformed, NARROW_ENTRY, Run, WIDE_ENTRY};
 
-/// Pages above a leaf, at most: each but the root has two children, or the tree would be lower.
+/// Pages above a leaf, at most: a page that is divided has at least [`CHILDREN_MIN`] children, so no tree becomes so high.
 pub(super) const HEIGHT_MAX: usize = 64;
 
 pub(super) const TOO_HIGH: Malformed = Malformed("a tree that is higher than any can be");

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update]),
         Keys::at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]),
     ],
+    differences: "The score -0 stays in any result that is not kept in the compact encoding.",
     events: Events::Stored("zrangestore"),
     run,
     ..Command::BASE
