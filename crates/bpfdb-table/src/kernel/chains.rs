@@ -89,7 +89,8 @@ impl<'a> Chains<'a> {
     pub fn start(table: &'a Table, options: &ChainOptions) -> Result<Self> {
         let pool = match options.pool {
             0 => None,
-            bytes => Some(Arc::new(Pool::new(table, bytes)?)),
+            // Without one chains run, too: of a table of very many blocks hints alone may be too much.
+            bytes => Pool::new(table, bytes).ok().map(Arc::new),
         };
         Self::start_with(table, pool, options)
     }
@@ -112,7 +113,11 @@ impl<'a> Chains<'a> {
         let mut object = object.map_err(|error| unavailable(error.to_string()))?;
         if let Some(pool) = &pool {
             let shared = pool.share_with(&mut object);
-            shared.map_err(|error| unavailable(format!("cannot share the pool: {error}")))?;
+            let has_all =
+                shared.map_err(|error| unavailable(format!("cannot share the pool: {error}")))?;
+            if !has_all {
+                return Err(unavailable("the program has no pool".into()));
+            }
         }
         let object = object.load();
         let object =
@@ -147,7 +152,7 @@ impl<'a> Chains<'a> {
             _object: object,
             memory,
         };
-        // A chain, whatever the pool has.
+        // A chain, not the pool. If others have filled that, no read is tried: one that fails is the process's.
         match chains.one(&get(b"", None)) {
             Some(answer) => chains.leave(answer),
             None => drop(chains.reader.get(b"")?),

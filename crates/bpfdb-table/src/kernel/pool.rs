@@ -134,15 +134,17 @@ impl<'a> Pool<'a> {
         self.frames as usize * (self.table.block_size() + FRAME) + hints * HINTS * size_of::<u32>()
     }
 
-    /// Gives the program these maps, before it is loaded.
-    pub(crate) fn share_with(&self, object: &mut OpenObject) -> libbpf_rs::Result<()> {
+    /// Gives the program these maps, before it is loaded; false: it has not all of them.
+    pub(crate) fn share_with(&self, object: &mut OpenObject) -> libbpf_rs::Result<bool> {
+        let mut shared = 0;
         for mut map in object.maps_mut() {
             let arrays = [&self.headers, &self.segments, &self.hints];
             if let Some(array) = arrays.iter().find(|array| map.name() == array.name) {
                 map.reuse_fd(array.map.as_fd())?;
+                shared += 1;
             }
         }
-        Ok(())
+        Ok(shared == 3)
     }
 
     fn frame(&self, index: u32) -> Option<Frame<'_>> {

@@ -138,10 +138,14 @@ impl<'a> Vmcache<'a> {
                             exchange(word, seen, MARKED | seen);
                         }
                         MARKED if exchange(word, seen, LOCKED | (seen & !STATE)) => {
-                            // Only who has locked its page changes a slot.
-                            ensure!(take(held), "a slot changed");
-                            self.pages.give_back(page)?;
+                            if !take(held) {
+                                // The page has left the slot and come back to another one since.
+                                word.store(seen & !STATE, Ordering::Release);
+                                continue;
+                            }
+                            let given = self.pages.give_back(page);
                             word.store(EVICTED | ((seen & !STATE) + 1), Ordering::Release);
+                            given?;
                             return Ok(place);
                         }
                         _ => {}
