@@ -289,47 +289,38 @@ static __always_inline bool reap_some(u64 now)
 /* ---- The timer ------------------------------------------------------------ */
 
 #define MAINTENANCE_PERIOD 10000000ULL /* 10 ms */
+/* Of a tick: index pages swept, pages looked at, nanoseconds after which no
+ * further page is begun. */
+#define SWEEP_PAGES_PER_TICK 16
+#define SWEEP_LOOKS_PER_TICK 1024
+#define SWEEP_TIME_PER_TICK 300000ULL
+/* A tick that removed more expired records than this is followed by the next one
+ * sooner: the sweeper must keep up with clients that set them, and may take a
+ * quarter of a core for it. */
+#define SWEEP_MANY 256
 #define MAINTENANCE_PERIOD_BUSY 1000000ULL /* 1 ms */
-/* While there is something to sweep, ticks come so many times as often, and each has a slice of the work:
- * what else the processor has to do waits for a tick, and no request is to wait longer for the sweeper than for others. */
-#define SWEEP_SLICES 6
-/* Of a slice: index pages swept, pages looked at, nanoseconds after which nothing further is begun. It is 3 % of a
- * processor. */
-#define SWEEP_PAGES_PER_SLICE 3
-#define SWEEP_LOOKS_PER_SLICE 192
-#define SWEEP_TIME_PER_SLICE 50000ULL
-/* A slice that removed more expired records than this is followed by the next one sooner: the sweeper must keep
- * up with clients that set them, and may take a quarter of a processor for it. */
-#define SWEEP_MANY 42
-
-/* Nanoseconds until the next tick. */
-static __always_inline u64 maintenance_pause(bool sweeps, u32 expired, bool has_other_work)
-{
-	if (expired > SWEEP_MANY)
-		return MAINTENANCE_PERIOD_BUSY / SWEEP_SLICES;
-	if (has_other_work)
-		return MAINTENANCE_PERIOD_BUSY;
-	return sweeps ? MAINTENANCE_PERIOD / SWEEP_SLICES : MAINTENANCE_PERIOD;
-}
 
 /* One tick; nanoseconds until the next one. */
 static __always_inline u64 maintenance_step(void)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct sweep sweep = {.left = SWEEP_PAGES_PER_SLICE};
-	bool reaps, sweeps;
+	struct sweep sweep = {
+		.deadline = now + SWEEP_TIME_PER_TICK,
+		.left = SWEEP_PAGES_PER_TICK,
+	};
+
+	bool reaps;
 
 	STORE(engine.now.value, now);
 	access_tick();
 	reaps = reap_some(now);
 	large_collect(COLLECT_SOME);
 	sweep.horizon = horizon_known();
-	sweeps = sweep_wanted(sweep.horizon);
-	if (sweeps) {
-		sweep.deadline = bpf_ktime_get_ns() + SWEEP_TIME_PER_SLICE;
-		sweep_some(&sweep, SWEEP_LOOKS_PER_SLICE);
-	}
-	return maintenance_pause(sweeps, sweep.expired, reaps || LOAD(engine.large_garbage.value));
+	if (sweep_wanted(sweep.horizon))
+		sweep_some(&sweep, SWEEP_LOOKS_PER_TICK);
+	return reaps || sweep.expired > SWEEP_MANY || LOAD(engine.large_garbage.value)
+		       ? MAINTENANCE_PERIOD_BUSY
+		       : MAINTENANCE_PERIOD;
 }
 
 #endif
