@@ -130,6 +130,28 @@ fn a_host_may_appear_later() {
     });
 }
 
+/// The database elsewhere may have been set up otherwise.
+#[test]
+fn clients_are_greeted_as_the_host_says_that_is_used_now() {
+    alone(|hosts| {
+        let postgres = postgres::of_its_own();
+        hosts.say(&["127.0.0.1"]);
+        let proxy = before(&postgres);
+        let zone = || Wire::started_with(proxy.port, &[])["TimeZone"].clone();
+        let first = zone();
+        assert_ne!(first, "Asia/Tokyo");
+        postgres.direct(&format!("alter role {USER} set timezone = 'Asia/Tokyo'"));
+        // Those of the servers that are there count for as long as it stays where it is.
+        assert_eq!(zone(), first);
+        hosts.say(&["::1"]);
+        let mut operator = console(proxy.port, ADMIN);
+        await_that("it is at its former address", || {
+            shown(&mut operator, "DNS_HOSTS", &[NAME], "addrs") == ["::1"]
+        });
+        assert_eq!(zone(), "Asia/Tokyo");
+    });
+}
+
 /// As `localhost` has two where a database listens at one of them.
 #[test]
 fn all_addresses_of_a_host_are_tried() {

@@ -1,12 +1,18 @@
 //! How the proxy ends: by signals, and by the words of the console.
 
+use std::collections::HashMap;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_proxy::Proxy;
+use bpfdb_proxy::settings::{ANY_DATABASE, Settings};
+use nix::sys::signal::Signal;
+
 use crate::configuration::Program;
 use crate::console::{ADMIN, console};
+use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
 use crate::wire::{Wire, error, kinds, query, rows};
 
@@ -16,8 +22,6 @@ const MOMENT: Duration = Duration::from_millis(300);
 
 #[test]
 fn a_proxy_ends_as_pgbouncer_does() {
-    use nix::sys::signal::Signal;
-
     let file = "[databases]\npostgres = host=127.0.0.1 port={port}\n[pgbouncer]\nauth_type = trust\npool_mode = transaction\n";
     let program = Program::start(file);
     let mut client = program.client();
@@ -34,6 +38,63 @@ fn a_proxy_ends_as_pgbouncer_does() {
     // The transaction was the last.
     assert_eq!(error(&idle.until(0), b'C'), "57P01");
     assert!(program.ended());
+}
+
+/// Its own threads, such as the one that looks names up, do not count.
+#[test]
+fn a_proxy_that_nobody_can_stop_any_more_ends() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let settings = Settings {
+            listen: vec!["127.0.0.1:0".parse().expect("an address")],
+            databases: HashMap::from([(
+                ANY_DATABASE.to_owned(),
+                "host=localhost".parse().expect("a database"),
+            )]),
+            ..Settings::default()
+        };
+        let (mut proxy, stopper) = Proxy::new(settings).expect("a proxy");
+        drop(stopper);
+        proxy.run().expect("it runs");
+        sender.send(()).expect("it is awaited");
+    });
+    receiver.recv_timeout(PATIENCE).expect("it ends");
+}
+
+/// Its servers go with it, also those that it has to have at least.
+#[test]
+fn a_database_that_is_gone_from_the_file_keeps_no_servers() {
+    const ROLE: &str = "gone_with_it";
+    let shared = postgres::shared();
+    shared.direct(&format!("create role {ROLE} login"));
+    let settings = "[pgbouncer]\nauth_type = trust\npool_mode = transaction\n";
+    let gone = format!(
+        "[databases]\ngone = host=127.0.0.1 port={{port}} dbname=postgres user={ROLE} min_pool_size=2\n"
+    );
+    let program = Program::start(&format!(
+        "{gone}postgres = host=127.0.0.1 port={{port}}\n{settings}"
+    ));
+    let mut client = Wire::connect_to(program.port, postgres::USER, "gone");
+    assert_eq!(client.value("select 1"), "1");
+    let count = format!("select count(*) from pg_stat_activity where usename = '{ROLE}'");
+    let await_servers = |wanted: &str| {
+        let begun = Instant::now();
+        while shared.direct(&count) != wanted {
+            assert!(begun.elapsed() < PATIENCE, "there are not {wanted}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    await_servers("2");
+    program.write(&format!(
+        "[databases]\npostgres = host=127.0.0.1 port={{port}}\n{settings}"
+    ));
+    program.signal(Signal::SIGHUP);
+    assert_eq!(error(&client.until(0), b'C'), "57P01");
+    await_servers("0");
+    // None is opened again.
+    thread::sleep(2 * MOMENT);
+    assert_eq!(shared.direct(&count), "0");
+    assert_eq!(program.client().value("select 1"), "1");
 }
 
 fn start(way: Way, servers: usize) -> TestProxy {

@@ -1,5 +1,6 @@
 //! A client of sockets and bytes.
 
+use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -128,6 +129,20 @@ impl Wire {
 
     pub(crate) fn connect_to(port: u16, user: &str, database: &str) -> Self {
         Self::open(port).started(&start_packet_for(user, database, &[]))
+    }
+
+    /// The parameters that a client is greeted with.
+    pub(crate) fn started_with(port: u16, more: &[(&str, &str)]) -> HashMap<String, String> {
+        let mut wire = Self::open(port);
+        wire.send(&start_packet(crate::postgres::USER, more));
+        let told = wire.until(b'Z');
+        let parameters = told.iter().filter(|(kind, _)| *kind == b'S');
+        let texts = parameters.map(|(_, body)| String::from_utf8_lossy(body).into_owned());
+        let pairs = texts.filter_map(|text| {
+            let (name, value) = text.strip_suffix('\0')?.split_once('\0')?;
+            Some((name.to_owned(), value.to_owned()))
+        });
+        pairs.collect()
     }
 
     /// The same, with a password by SCRAM.
