@@ -78,6 +78,9 @@ pub(crate) struct Client {
     /// To it.
     pub(crate) output: BytesMut,
     pub(crate) framing: Framing,
+    /// It has asked for TLS, and for another encryption.
+    pub(crate) asked_for_tls: bool,
+    pub(crate) asked_for_gss: bool,
     /// The message that `framing` is in goes nowhere.
     pub(crate) discards: bool,
     /// By which it cancels, with the secret; 0: it is not greeted yet.
@@ -96,6 +99,8 @@ pub(crate) struct Client {
     pub(crate) waits: Option<Instant>,
     pub(crate) parameters: Parameters,
     pub(crate) names: ClientNames,
+    /// Bytes that it has had kept to undo what it has said of names since that was looked at.
+    pub(crate) unlooked: usize,
     /// Messages of an extended query have come, and no Sync behind them.
     pub(crate) is_open: bool,
     /// Of the texts since it got its server.
@@ -150,6 +155,8 @@ impl Client {
             input: BytesMut::new(),
             output: BytesMut::new(),
             framing: Framing::default(),
+            asked_for_tls: false,
+            asked_for_gss: false,
             discards: false,
             number: 0,
             secret,
@@ -162,6 +169,7 @@ impl Client {
             waits: None,
             parameters: Parameters::default(),
             names: ClientNames::default(),
+            unlooked: 0,
             is_open: false,
             hint: None,
             beyond: None,

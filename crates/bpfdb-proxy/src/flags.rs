@@ -110,6 +110,9 @@ pub(crate) struct Arguments {
     /// Seconds that a transaction may stand still [default: 0]
     #[arg(long)]
     idle_transaction_timeout: Option<f64>,
+    /// Seconds that a transaction may last, or a query outside of one [default: 0]
+    #[arg(long)]
+    transaction_timeout: Option<f64>,
     /// Seconds that a client may do nothing [default: 0]
     #[arg(long)]
     client_idle_timeout: Option<f64>,
@@ -161,6 +164,9 @@ pub(crate) struct Arguments {
     /// Bytes that wait for the mirror of a database, at most [default: 16777216]
     #[arg(long)]
     mirror_queue: Option<usize>,
+    /// The name of an application says where its client is, too
+    #[arg(long)]
+    application_name_add_host: bool,
     /// Parameters of clients' starts that are passed over, such as extra_float_digits
     #[arg(long, value_delimiter = ',')]
     ignore_startup_parameters: Vec<String>,
@@ -243,6 +249,7 @@ impl Arguments {
         *metrics = self.metrics_listen.or(*metrics);
         let takeover = &mut settings.administration.takeover_socket;
         put_some(takeover, self.takeover_socket.as_ref());
+        settings.application_name_add_host |= self.application_name_add_host;
         settings.always_slow |= self.always_slow;
         Ok(())
     }
@@ -252,12 +259,14 @@ impl Arguments {
             settings.auth_type = way;
             settings.hba = None;
             settings.administration.uses_rules = false;
+            settings.administration.uses_certificates = false;
             settings.administration.anyone_may_look = false;
         }
         // A setting that changes while the proxy runs has the rules read again, by these.
         if let Some(rules) = &self.auth_hba_file {
             settings.hba = Some(config::read_rules(rules)?);
             settings.administration.uses_rules = true;
+            settings.administration.uses_certificates = false;
             settings.administration.auth_hba_file = Some(rules.clone());
         }
         put_some(&mut settings.auth_user, self.auth_user.as_ref());
@@ -309,6 +318,7 @@ impl Arguments {
             (&mut settings.query_wait_timeout, self.query_wait_timeout),
             (&mut settings.query_timeout, self.query_timeout),
             (&mut settings.idle_transaction_timeout, self.idle_transaction_timeout),
+            (&mut settings.transaction_timeout, self.transaction_timeout),
             (&mut settings.client_idle_timeout, self.client_idle_timeout),
             (&mut settings.client_login_timeout, self.client_login_timeout),
             (&mut settings.server_login_retry, self.server_login_retry),

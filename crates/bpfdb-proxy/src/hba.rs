@@ -41,6 +41,8 @@ pub(crate) enum Method {
     Reject,
     /// The user of the other end of a Unix socket has the name that the client asks for.
     Peer,
+    /// The certificate that the client has shown has the name of the user.
+    Cert,
     Prove(AuthType),
 }
 
@@ -106,6 +108,24 @@ impl Hba {
             rules.extend(rule.map_err(wrong)?);
         }
         Ok(Self { rules })
+    }
+
+    /// The certificate says who a client is, whoever it is.
+    pub(crate) fn of_certificates() -> Self {
+        let all = || vec![Name::All];
+        let rule = Rule {
+            kind: Kind::HostTls,
+            databases: all(),
+            users: all(),
+            addresses: Addresses::All,
+            method: Method::Cert,
+        };
+        Self { rules: vec![rule] }
+    }
+
+    /// Does any rule need a certificate of the client?
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.rules.iter().any(|rule| rule.method == Method::Cert)
     }
 
     /// What the first rule says that is about this client; `None`: there is none.
@@ -324,8 +344,10 @@ fn method(word: &str, kind: Kind) -> Result<Method, String> {
         "scram-sha-256" => Ok(Method::Prove(AuthType::Scram)),
         "peer" if kind == Kind::Local => Ok(Method::Peer),
         "peer" => Err("peer is for local connections only".into()),
+        "cert" if kind == Kind::HostTls => Ok(Method::Cert),
+        "cert" => Err("cert is for hostssl only".into()),
         _ => Err(format!(
-            "{word} is none of trust, reject, password, md5, scram-sha-256, peer"
+            "{word} is none of trust, reject, password, md5, scram-sha-256, peer, cert"
         )),
     }
 }
@@ -407,6 +429,8 @@ host    all   all      all                  reject
             "host all +group all trust",
             "host samerole all all trust",
             "host all all all peer",
+            "host all all all cert",
+            "hostssl all all all cert map=names",
             "host all \"all all trust",
             "local all",
             "local ,all all trust",

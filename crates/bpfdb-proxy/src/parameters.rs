@@ -103,6 +103,21 @@ impl Parameters {
         self.changed();
     }
 
+    /// All that this sets was set on a server, which reports it: PostgreSQL may write a value otherwise than the client,
+    /// such as `ISO, MDY` for `ISO`. Else the two would differ for ever. Those that are another one now.
+    pub(crate) fn adopt(&mut self, server: &Self) -> Vec<(&'static str, String)> {
+        let mut changed = Vec::new();
+        for name in SETTABLE {
+            if let (Some(own), Some(there)) = (self.all.get_mut(name), server.all.get(name))
+                && own != there
+            {
+                own.clone_from(there);
+                changed.push((name, there.clone()));
+            }
+        }
+        changed
+    }
+
     /// The reported name of a parameter that a client names at its start, if it is one that can be set.
     pub(crate) fn settable(name: &str) -> Option<&'static str> {
         SETTABLE
@@ -183,6 +198,24 @@ mod tests {
         assert_eq!(client.statement(&server).as_deref(), Some(wanted));
         assert_eq!(client.statement(&client), None);
         assert_ne!(client.digest(), server.digest());
+    }
+
+    #[test]
+    fn values_are_as_the_server_writes_them() {
+        let mut client = of(&[("DateStyle", "ISO"), ("is_superuser", "on")]);
+        let server = of(&[
+            ("DateStyle", "ISO, MDY"),
+            ("TimeZone", "UTC"),
+            ("is_superuser", "off"),
+        ]);
+        assert_eq!(client.adopt(&server), [("DateStyle", "ISO, MDY".into())]);
+        assert_eq!(client.adopt(&server), []);
+        assert_eq!(client.statement(&server), None);
+        // What it has not set stays the server's.
+        assert_eq!(
+            (client.get("TimeZone"), client.get("is_superuser")),
+            (None, Some("on"))
+        );
     }
 
     #[test]

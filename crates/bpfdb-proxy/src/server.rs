@@ -15,6 +15,7 @@ use crate::io::stream::Stream;
 use crate::parameters::Parameters;
 use crate::settings::Host;
 use crate::statements::{Label, ServerStatements, Statement};
+use crate::traffic;
 use crate::wire::framing::Framing;
 
 #[derive(Debug)]
@@ -90,6 +91,26 @@ pub(crate) enum Expected {
     CopyEnd,
     /// The client has sent data before the server has said that it copies.
     CopyData,
+}
+
+/// As so many bytes each of them counts: messages behind it go over all of its batch.
+pub(crate) const NOTED: usize = 4096;
+
+impl Expected {
+    /// Of texts that it keeps, and of itself.
+    pub(crate) fn bytes(&self) -> usize {
+        let text = |statement: &Rc<Statement>| statement.length();
+        let texts = match self {
+            Self::Parse { undo, instead, .. } => {
+                let before = undo.as_ref().and_then(|(_, before)| before.as_ref());
+                let instead = instead.as_ref().map(|(_, new)| new);
+                before.map_or(0, text) + instead.map_or(0, text)
+            }
+            Self::Close { undo, .. } => undo.as_ref().map_or(0, |(_, before)| text(before)),
+            _ => 0,
+        };
+        texts + NOTED
+    }
 }
 
 /// Does the server wait for data?
@@ -216,6 +237,16 @@ impl Server {
     /// Is there something that its socket has not taken?
     pub(crate) fn has_output(&self) -> bool {
         !self.output.is_empty() || self.socket.has_unsent()
+    }
+
+    /// It gets a part of a request: the first one, of the transaction as well, if this is not known yet.
+    pub(crate) fn begin(&mut self) {
+        if self.asked == 0 {
+            self.asked = traffic::now();
+        }
+        if self.begun == 0 {
+            self.begun = self.asked;
+        }
     }
 
     /// What it gets now has an answer: how many messages of its batch before have one, too.

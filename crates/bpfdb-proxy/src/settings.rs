@@ -3,6 +3,7 @@
 mod administration;
 mod connection;
 mod hosts;
+mod limits;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,6 +20,7 @@ pub use crate::io::tls::{SslMode, TlsSettings};
 pub use administration::{Administration, UserSettings};
 pub(crate) use connection::pairs;
 pub(crate) use hosts::{Addresses, Host, TargetSessionAttrs, look_up, named, renewed};
+pub(crate) use limits::{Limits, own_limit, seconds};
 
 /// When a server goes back to its pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,10 +51,13 @@ pub struct Database {
     /// In the place of the settings of the same name.
     pub(crate) min_pool_size: Option<usize>,
     pub(crate) reserve_pool: Option<usize>,
+    pub(crate) query_wait_timeout: Option<Duration>,
+    pub(crate) server_lifetime: Option<Duration>,
     pub(crate) max_db_connections: Option<usize>,
     pub(crate) max_db_client_connections: Option<usize>,
     pub(crate) auth_user: Option<String>,
     pub(crate) auth_dbname: Option<String>,
+    pub(crate) auth_query: Option<String>,
     /// Parameters with which servers start.
     pub(crate) parameters: Vec<(String, String)>,
     /// What a server does before a client has it.
@@ -100,6 +105,8 @@ pub struct Settings {
     pub query_timeout: Duration,
     /// How long a transaction may stand still.
     pub idle_transaction_timeout: Duration,
+    /// How long a transaction may last, or a query outside of one.
+    pub transaction_timeout: Duration,
     /// How long a client may do nothing.
     pub client_idle_timeout: Duration,
     /// How old a server becomes; one that is in use is closed when it is free.
@@ -130,6 +137,8 @@ pub struct Settings {
     pub max_prepared_statements: usize,
     /// Bytes that wait for the mirror of a database, at most; what is beyond is lost for it.
     pub mirror_queue: usize,
+    /// The name of an application says where its client is, too.
+    pub application_name_add_host: bool,
     /// Parameters at the start of clients that are passed over.
     pub ignore_startup_parameters: Vec<String>,
     /// Names of hosts are looked up so often, and so often while one of them is not known.
@@ -165,6 +174,7 @@ impl Default for Settings {
             query_wait_timeout: Duration::from_secs(120),
             query_timeout: Duration::ZERO,
             idle_transaction_timeout: Duration::ZERO,
+            transaction_timeout: Duration::ZERO,
             client_idle_timeout: Duration::ZERO,
             server_lifetime: Duration::from_secs(3600),
             reserve_pool_size: 0,
@@ -181,6 +191,7 @@ impl Default for Settings {
             server_reset_query: "DISCARD ALL".into(),
             max_prepared_statements: 200,
             mirror_queue: 16 << 20,
+            application_name_add_host: false,
             ignore_startup_parameters: Vec::new(),
             dns_max_ttl: Duration::from_secs(15),
             dns_nxdomain_ttl: Duration::from_secs(15),
@@ -192,17 +203,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Servers of one user on a database.
-    pub(crate) fn size(&self, database: &Database) -> usize {
-        database.pool_size.unwrap_or(self.default_pool_size).max(1)
-    }
-
-    /// So many of them are open at least.
-    pub(crate) fn least(&self, database: &Database) -> usize {
-        let least = database.min_pool_size.unwrap_or(self.min_pool_size);
-        least.min(self.size(database))
-    }
-
     /// Gives names of hosts the addresses that they have in `known`. Names that are not there are looked up, each once.
     pub(crate) fn find_hosts(
         &mut self,
@@ -228,10 +228,20 @@ impl Settings {
         hosts::meanings(databases.flat_map(|database| &database.hosts))
     }
 
+    /// Do some clients come in by their certificates?
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.hba.as_ref().is_some_and(Hba::asks_for_certificates)
+    }
+
     /// # Errors
-    /// A mirror that is not known, a database that is its own, or a number that the system would not take.
+    /// A mirror that is not known, a database that is its own, a number that the system would not take, or certificates
+    /// that no client can show.
     pub(crate) fn check(&self) -> Result<()> {
         self.keep_alive.check()?;
+        if self.asks_for_certificates() && self.client_tls.mode == SslMode::Disable {
+            let told = "the method cert needs TLS with clients (client_tls_sslmode)";
+            return Err(Error::Settings(told.into()));
+        }
         for (name, database) in &self.databases {
             let Some(mirror) = &database.mirror else {
                 continue;
@@ -299,9 +309,17 @@ impl Database {
         };
         let pool_size = number("pool_size")?;
         let min_pool_size = number("min_pool_size")?;
-        let reserve_pool = number("reserve_pool")?;
+        // The former name of the same.
+        let reserve_pool = number("reserve_pool_size")?.or(number("reserve_pool")?);
         let max_db_connections = number("max_db_connections")?;
         let max_db_client_connections = number("max_db_client_connections")?;
+        let mut limit = |name: &str| {
+            let limit = words.remove(name).map(|text| own_limit(&text));
+            let wrong = |told| wrong(&format!("{name}: {told}"));
+            limit.transpose().map(Option::flatten).map_err(wrong)
+        };
+        let query_wait_timeout = limit("query_wait_timeout")?;
+        let server_lifetime = limit("server_lifetime")?;
         let pool_mode = (words.remove("pool_mode"))
             .map(|mode| mode.parse())
             .transpose()?;
@@ -319,10 +337,13 @@ impl Database {
             pool_mode,
             min_pool_size,
             reserve_pool,
+            query_wait_timeout,
+            server_lifetime,
             max_db_connections,
             max_db_client_connections,
             auth_user: words.remove("auth_user").filter(|user| !user.is_empty()),
             auth_dbname: words.remove("auth_dbname").filter(|name| !name.is_empty()),
+            auth_query: words.remove("auth_query").filter(|query| !query.is_empty()),
             parameters,
             connect_query: words.remove("connect_query"),
             mirror: words.remove("mirror").filter(|name| !name.is_empty()),

@@ -22,13 +22,16 @@ use crate::wire::hint::Hint;
 use crate::wire::reply::message;
 
 /// Names that one client may have.
-pub(crate) const NAMES_MAX: usize = 10_000;
+const NAMES_MAX: usize = 10_000;
 /// Of a client's name that the kernel may know, bytes: shorter than this.
 const NAME_MAX: usize = abi::BPFDB_PROXY_NAME_MAX as usize;
 /// No text has it.
 const NO_NUMBER: u64 = u64::MAX;
-/// Texts that are looked through for those that no client has any more.
+/// What one client's names may mean, bytes: a server keeps `max_prepared_statements`, the proxy all of them.
+pub(crate) const NAMES_BYTES_MAX: usize = 64 << 20;
+/// Texts that are looked through for those that no client has any more, and so many bytes of them.
 const SWEEP_AT: usize = 1024;
+const SWEEP_BYTES: usize = 16 << 20;
 /// Numbers of one digit are for names that have room for no more.
 const ONE_DIGIT: u32 = 1 << abi::BPFDB_PROXY_DIGIT_BITS;
 /// Numbers behind those are for names of one byte.
@@ -144,6 +147,11 @@ impl Statement {
         }
     }
 
+    /// Of its text, bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.body.len()
+    }
+
     /// Its Parse, under this name.
     pub(crate) fn write(&self, out: &mut BytesMut, name: &str) {
         message(out, b'P', |out| {
@@ -159,8 +167,11 @@ impl Statement {
 pub(crate) struct Texts {
     /// By the text, and behind it the length of its name, 0 without a number, and the parameters by which it is read.
     known: FxHashMap<Bytes, Weak<Statement>>,
+    /// Of the keys, those included that no client has any more.
+    bytes: usize,
     last: u64,
     sweep_at: usize,
+    sweep_bytes: usize,
     /// `None`: the kernel knows no statements.
     kernel: Option<(Rc<Shared>, Rc<RefCell<Free>>)>,
 }
@@ -194,9 +205,11 @@ impl Texts {
         if let Some(known) = self.known.get(&key).and_then(Weak::upgrade) {
             return known;
         }
-        if self.known.len() >= self.sweep_at.max(SWEEP_AT) {
-            self.known.retain(|_, text| text.strong_count() > 0);
-            self.sweep_at = self.known.len() * 2;
+        self.forget(&key);
+        if self.known.len() >= self.sweep_at.max(SWEEP_AT)
+            || self.bytes >= self.sweep_bytes.max(SWEEP_BYTES)
+        {
+            self.sweep();
         }
         self.last += 1;
         let statement = Rc::new(Statement {
@@ -205,8 +218,22 @@ impl Texts {
             body: key.slice(..body.len()),
             hint,
         });
+        self.bytes += key.len();
         self.known.insert(key, Rc::downgrade(&statement));
         statement
+    }
+
+    /// Of one that nobody has any more the bytes go, too: a map keeps the key that it has.
+    fn forget(&mut self, key: &Bytes) {
+        if self.known.remove(key).is_some() {
+            self.bytes -= key.len();
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.known.retain(|_, text| text.strong_count() > 0);
+        self.bytes = self.known.keys().map(Bytes::len).sum();
+        (self.sweep_at, self.sweep_bytes) = (self.known.len() * 2, self.bytes * 2);
     }
 
     fn hold(&self, length: usize) -> Option<Held> {
@@ -220,10 +247,20 @@ impl Texts {
     }
 }
 
+/// PostgreSQL tells names apart by so many bytes (NAMEDATALEN, and a zero); what is behind them counts for nothing.
+const NAME_COUNTS: usize = 63;
+
+/// What of a client's name tells it from others.
+fn counted(name: &[u8]) -> &[u8] {
+    &name[..name.len().min(NAME_COUNTS)]
+}
+
 /// What a client's names mean. The unnamed statement has the name of no bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientNames {
     names: FxHashMap<Bytes, Rc<Statement>>,
+    /// Of all that they mean, each counted for itself.
+    bytes: usize,
     /// Those that the kernel was told of, and those of them and of `names` that it is to be told of.
     told: FxHashSet<Bytes>,
     changed: FxHashSet<Bytes>,
@@ -234,31 +271,41 @@ impl ClientNames {
     pub(crate) fn copy(&self) -> Self {
         Self {
             names: self.names.clone(),
+            bytes: self.bytes,
             ..Self::default()
         }
     }
 
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Rc<Statement>> {
-        self.names.get(name)
+        self.names.get(counted(name))
     }
 
     /// What the name meant before.
     pub(crate) fn set(&mut self, name: &[u8], to: Option<Rc<Statement>>) -> Option<Rc<Statement>> {
-        let name = Bytes::copy_from_slice(name);
+        let name = Bytes::copy_from_slice(counted(name));
         let is_known = to.is_some() || self.told.contains(&name);
         if is_known && !name.is_empty() {
             self.changed.insert(name.clone());
         } else {
             self.changed.remove(&name);
         }
-        match to {
-            Some(statement) => self.names.insert(name, statement),
+        let before = match to {
+            Some(statement) => {
+                self.bytes += statement.body.len();
+                self.names.insert(name, statement)
+            }
             None => self.names.remove(&name),
-        }
+        };
+        self.bytes -= before.as_ref().map_or(0, |before| before.body.len());
+        before
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.names.len()
+    /// May a name mean a text of so many bytes, too?
+    pub(crate) fn have_room(&self, name: &[u8], bytes: usize) -> bool {
+        let before = self.get(name);
+        let others = self.bytes - before.map_or(0, |before| before.body.len());
+        let is_one_more = before.is_none();
+        others + bytes <= NAMES_BYTES_MAX && !(is_one_more && self.names.len() >= NAMES_MAX)
     }
 
     /// Each name, and what Parse has of its statement behind the name.
@@ -271,6 +318,7 @@ impl ClientNames {
 
     pub(crate) fn clear(&mut self) {
         self.names.clear();
+        self.bytes = 0;
         self.changed.clone_from(&self.told);
     }
 
@@ -419,6 +467,41 @@ mod tests {
         let mut out = BytesMut::new();
         one.write(&mut out, "a");
         assert_eq!(&out[..], b"P\0\0\0\x11a\0select 1\0\0\0");
+    }
+
+    /// As of a client that sends each row as a text of its own.
+    #[test]
+    fn texts_that_nobody_has_any_more_take_no_memory() {
+        let mut texts = Texts::default();
+        let text = |number: u32| [&number.to_be_bytes()[..], &[b'x'; 1 << 20]].concat();
+        let kept = texts.statement(&text(0), Hint::default(), None, "");
+        for number in 1..200 {
+            texts.statement(&text(number), Hint::default(), None, "");
+            assert!(texts.bytes <= SWEEP_BYTES + (2 << 20), "{number}");
+            assert!(texts.known.keys().map(Bytes::len).sum::<usize>() == texts.bytes);
+        }
+        let again = texts.statement(&text(0), Hint::default(), None, "");
+        assert_eq!(kept.label(), again.label());
+    }
+
+    #[test]
+    fn a_client_has_so_many_names_and_bytes_at_most() {
+        let mut texts = Texts::default();
+        let mut names = ClientNames::default();
+        let long = texts.statement(&vec![b'x'; NAMES_BYTES_MAX / 2], Hint::default(), None, "");
+        for name in [&b"one"[..], b"two"] {
+            assert!(names.have_room(name, long.body.len()));
+            names.set(name, Some(Rc::clone(&long)));
+        }
+        assert!(!names.have_room(b"three", 1) && names.have_room(b"two", 1));
+        names.set(b"two", None);
+        assert!(names.have_room(b"three", 1));
+        names.clear();
+        let short = texts.statement(b"select 1\0\0\0", Hint::default(), None, "");
+        for name in 0..NAMES_MAX {
+            names.set(name.to_string().as_bytes(), Some(Rc::clone(&short)));
+        }
+        assert!(!names.have_room(b"one", 1) && names.have_room(b"1", 1));
     }
 
     fn label(serial: u64, number: Option<u32>) -> Label {

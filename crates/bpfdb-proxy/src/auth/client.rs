@@ -7,7 +7,7 @@ use md5::{Digest, Md5};
 use postgres_protocol::authentication::md5_hash;
 use subtle::ConstantTimeEq;
 
-use super::scram::{Exchange, Keys, MECHANISM, Verifier};
+use super::scram::{Exchange, Keys, MECHANISM, Verifier, Verifiers};
 use crate::hba::AuthType;
 use crate::wire::{reply, text};
 
@@ -81,12 +81,16 @@ pub(crate) fn go_on(
     secret: Option<&str>,
     body: &[u8],
     nonce: impl FnOnce() -> String,
+    verifiers: &mut Verifiers,
     out: &mut BytesMut,
 ) -> Verdict {
     let verdict = match asked {
         Asked::Plain => admitted(plain(user, secret, body)),
         Asked::Md5(salt) => admitted(md5(user, secret, salt, body)),
-        Asked::Scram => match scram_first(secret, body, nonce) {
+        Asked::Scram => match secret
+            .and_then(|secret| verifiers.of(user, secret))
+            .and_then(|verifier| scram_first(verifier, body, nonce))
+        {
             Some((exchange, answer)) => {
                 reply::authentication(out, SASL_CONTINUE, answer.as_bytes());
                 return Verdict::Asked(Asked::ScramProof(Box::new(exchange)));
@@ -154,7 +158,7 @@ pub(super) fn salted(kept: &str, salt: [u8; 4]) -> String {
 }
 
 fn scram_first(
-    secret: Option<&str>,
+    verifier: Verifier,
     body: &[u8],
     nonce: impl FnOnce() -> String,
 ) -> Option<(Exchange, String)> {
@@ -164,7 +168,7 @@ fn scram_first(
     if mechanism != MECHANISM.as_bytes() {
         return None;
     }
-    Exchange::begin(Verifier::of(secret?)?, first, &nonce())
+    Exchange::begin(verifier, first, &nonce())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
+pub(crate) mod certificate;
 pub(crate) mod client;
 pub(crate) mod login;
 pub(crate) mod scram;

@@ -1,5 +1,7 @@
 //! SCRAM-SHA-256 as a server, by RFC 5802 and 7677, without channel binding.
 
+use std::collections::HashMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -39,6 +41,35 @@ impl Verifier {
             let made = postgres_protocol::password::scram_sha_256(secret.as_bytes());
             Self::parse(&made)
         })
+    }
+}
+
+/// Those of passwords that are kept as they are. To make one takes the event loop about as long as a hundred requests:
+/// clients that come again, or only begin to log in, get what was made before. Of each user one of its own: two with one
+/// password do not show that by their salts.
+#[derive(Debug, Default)]
+pub(crate) struct Verifiers {
+    made: HashMap<(String, String), Verifier>,
+}
+
+/// Others are made again.
+const VERIFIERS_MAX: usize = 10_000;
+
+impl Verifiers {
+    pub(super) fn of(&mut self, user: &str, secret: &str) -> Option<Verifier> {
+        if is_verifier(secret) {
+            return Verifier::parse(secret);
+        }
+        let whose = (user.to_owned(), secret.to_owned());
+        if let Some(made) = self.made.get(&whose) {
+            return Some(made.clone());
+        }
+        let made = Verifier::of(secret)?;
+        if self.made.len() >= VERIFIERS_MAX {
+            self.made.clear();
+        }
+        self.made.insert(whose, made.clone());
+        Some(made)
     }
 }
 
@@ -226,6 +257,22 @@ mod tests {
         assert!(log_in(verifier, keys.clone()).is_some());
         let other = Verifier::of("secret").expect("with another salt");
         assert!(log_in(other, keys).is_none());
+    }
+
+    #[test]
+    fn a_verifier_is_made_once_for_each_user() {
+        let mut verifiers = Verifiers::default();
+        let mut salt = |user: &str, secret: &str| verifiers.of(user, secret).map(|made| made.salt);
+        let first = salt("one", "secret");
+        assert!(first.is_some() && salt("one", "secret") == first);
+        assert_ne!(salt("two", "secret"), first);
+        assert_ne!(salt("one", "other"), first);
+        let kept = postgres_protocol::password::scram_sha_256(b"secret");
+        assert_eq!(
+            salt("one", &kept),
+            Verifier::parse(&kept).map(|kept| kept.salt)
+        );
+        assert_eq!(salt("one", "md5"), None);
     }
 
     #[test]

@@ -7,11 +7,14 @@ use rustc_hash::FxHashMap;
 /// Users that are known at a time.
 const USERS_MAX: usize = 10_000;
 
-/// Whose password something is about. Two databases may have users of the same name.
+/// Whose password something is about. Two databases may have users of the same name, and answer another question
+/// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Whose {
     /// The database that says it; `None`: the file of passwords does.
     pub(crate) database: Option<String>,
+    /// What it is asked.
+    pub(crate) query: Option<String>,
     pub(crate) user: String,
 }
 
@@ -61,6 +64,7 @@ mod tests {
     fn of(database: &str, user: &str) -> Whose {
         Whose {
             database: Some(database.to_owned()),
+            query: None,
             user: user.to_owned(),
         }
     }
@@ -71,6 +75,11 @@ mod tests {
         let later = now + Duration::from_secs(60);
         secrets.put(of("one", "user"), Some("its own".into()), later);
         assert_eq!(secrets.get(&of("other", "user"), now), None);
+        let another_question = Whose {
+            query: Some("select".into()),
+            ..of("one", "user")
+        };
+        assert_eq!(secrets.get(&another_question, now), None);
     }
 
     #[test]

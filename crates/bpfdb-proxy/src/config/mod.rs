@@ -3,7 +3,7 @@
 //! | section | |
 //! |---|---|
 //! | `[databases]` | a connection string for each; `*` for those that are not named |
-//! | `[users]` | `pool_mode`, `max_user_connections`, `max_user_client_connections` |
+//! | `[users]` | limits of single users, and `pool_mode` |
 //! | `[peers]` | nothing of it has an effect |
 //! | `[pgbouncer]` | its settings, with its defaults |
 //! | `[bpfdb]` | what PgBouncer does not have |
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::settings::{Database, Hba, Settings, UserSettings, users};
+use crate::settings::{Database, Hba, Settings, UserSettings, own_limit, users};
 use ini::Entry;
 use table::{Effect, OWN, PGBOUNCER};
 
@@ -77,6 +77,7 @@ fn read_others(settings: &mut Settings) -> Result<()> {
         settings.users = read_users(passwords)?;
     }
     settings.hba = match &administration.auth_hba_file {
+        _ if administration.uses_certificates => Some(Hba::of_certificates()),
         _ if !administration.uses_rules => None,
         Some(rules) => Some(read_rules(rules)?),
         None => {
@@ -102,8 +103,13 @@ pub fn read_users(path: &Path) -> Result<std::collections::HashMap<String, Strin
     users(&read_text(path)?)
 }
 
-/// Of a database: known to PgBouncer, and without an effect here.
-const WITHOUT_EFFECT: [&str; 1] = ["auth_query"];
+/// Of a database: known to PgBouncer, and without an effect here; the value that says what is done, and why the others
+/// are not.
+const WITHOUT_EFFECT: [(&str, &str, &str); 1] = [(
+    "load_balance_hosts",
+    "disable",
+    "one host of a database is used at a time",
+)];
 
 impl File {
     fn take(&mut self, entry: &Entry) -> Result<()> {
@@ -145,13 +151,17 @@ impl File {
     fn database(&mut self, entry: &Entry) -> Result<Database> {
         let pairs = crate::settings::pairs(&entry.value);
         let pairs = pairs.map_err(|error| Error::Settings(format!("database: {error}")))?;
-        let (without, pairs): (Vec<_>, Vec<_>) =
-            (pairs.into_iter()).partition(|(key, _)| WITHOUT_EFFECT.contains(&key.as_str()));
-        for (key, _) in without {
-            let why = "it is the same for all databases";
-            let warning = format!("{}: {key} has no effect: {why}", entry.place);
-            self.warnings.push(warning);
+        let without = |key: &str| WITHOUT_EFFECT.iter().find(|(name, ..)| *name == key);
+        for (key, value) in &pairs {
+            if let Some((_, done, why)) = without(key)
+                && value != done
+            {
+                let warning = format!("{}: {key} has no effect: {why}", entry.place);
+                self.warnings.push(warning);
+            }
         }
+        let pairs = pairs.into_iter().filter(|(key, _)| without(key).is_none());
+        let pairs = pairs.collect();
         let folder = self.settings.unix_socket_dirs.first();
         let folder = folder.map_or_else(|| PathBuf::from("/tmp"), Clone::clone);
         Database::of(pairs, &folder.to_string_lossy())
@@ -167,8 +177,19 @@ fn user(value: &str) -> Result<UserSettings> {
             let wrong = |_| Error::Settings(format!("{key}: {value} is no number"));
             value.parse().map(Some).map_err(wrong)
         };
+        let limit = || {
+            let wrong = |told| Error::Settings(format!("{key}: {told}"));
+            own_limit(&value).map_err(wrong)
+        };
         match key.as_str() {
             "pool_mode" => user.pool_mode = Some(value.parse()?),
+            "pool_size" => user.pool_size = number()?,
+            "reserve_pool_size" => user.reserve_pool_size = number()?,
+            "query_timeout" => user.query_timeout = limit()?,
+            "query_wait_timeout" => user.query_wait_timeout = limit()?,
+            "idle_transaction_timeout" => user.idle_transaction_timeout = limit()?,
+            "transaction_timeout" => user.transaction_timeout = limit()?,
+            "client_idle_timeout" => user.client_idle_timeout = limit()?,
             "max_user_connections" => user.max_user_connections = number()?,
             "max_user_client_connections" => user.max_user_client_connections = number()?,
             _ => return Err(Error::Settings(format!("{key} is not known"))),

@@ -141,7 +141,7 @@ macro_rules! setting {
 #[rustfmt::skip]
 pub(super) const PGBOUNCER: &[Setting] = &[
     setting!(live, "admin_users", "", list, administration.admin_users),
-    none("application_name_add_host", "0", "application_name stays as the client has it"),
+    setting!(live, "application_name_add_host", "0", flag, application_name_add_host),
     setting!(live, "auth_dbname", "", name, auth_dbname),
     setting!(live, "auth_file", "", path, administration.auth_file),
     setting!(live, "auth_hba_file", "", path, administration.auth_hba_file),
@@ -179,6 +179,7 @@ pub(super) const PGBOUNCER: &[Setting] = &[
     setting!(live, "log_pooler_errors", "1", flag, administration.log_pooler_errors),
     setting!(live, "log_stats", "1", flag, administration.log_stats),
     setting!(fixed, "logfile", "", path, administration.log_file),
+    none("login_notify_message", "", "clients are sent no notice"),
     setting!(live, "max_client_conn", "100", number, max_client_conn),
     setting!(live, "max_db_client_connections", "0", number, max_db_client_connections),
     setting!(live, "max_db_connections", "0", number, max_db_connections),
@@ -190,6 +191,7 @@ pub(super) const PGBOUNCER: &[Setting] = &[
     none("peer_id", "0", "one process has all clients"),
     setting!(fixed, "pidfile", "", path, administration.pid_file),
     none("pkt_buf", "4096", "buffers are as long as they need to be"),
+    none("pool_idle_timeout", "0", "pools stay"),
     live("pool_mode", "session", set_pool_mode, |all| all.pool_mode.to_string()),
     setting!(live, "query_timeout", "0", seconds, query_timeout),
     none("query_wait_notify", "5", "clients that wait are sent no notice"),
@@ -216,6 +218,7 @@ pub(super) const PGBOUNCER: &[Setting] = &[
     setting!(live, "server_tls_key_file", "", path, server_tls.key_file),
     none("server_tls_protocols", "secure", "those of rustls, TLS 1.2 and 1.3, are used"),
     setting!(live, "server_tls_sslmode", "disable", ssl_mode, server_tls.mode),
+    none("service_name", "pgbouncer", "the log has the program's own name"),
     none("so_reuseport", "0", "one process has all clients"),
     live("stats_period", "60", set_stats_period, |all| shown_seconds(all.administration.stats_period)),
     setting!(live, "stats_users", "", list, administration.stats_users),
@@ -231,7 +234,7 @@ pub(super) const PGBOUNCER: &[Setting] = &[
     none("tcp_socket_buffer", "0", "the system's default counts"),
     setting!(live, "tcp_user_timeout", "0", number, keep_alive.user_timeout),
     none("track_extra_parameters", "IntervalStyle", "which parameters follow their client is fixed"),
-    refused("transaction_timeout", "0", "a limit of the time of transactions"),
+    setting!(live, "transaction_timeout", "0", seconds, transaction_timeout),
     fixed("unix_socket_dir", "/tmp", set_unix_socket_dir, shown_unix_socket_dir),
     none("unix_socket_group", "", "the socket is of the process's group"),
     fixed("unix_socket_mode", "0777", set_unix_socket_mode, |all| format!("{:04o}", all.administration.unix_socket_mode)),
@@ -307,10 +310,10 @@ fn shown_path(path: Option<&PathBuf>) -> String {
     path.map_or_else(String::new, |path| path.display().to_string())
 }
 
-/// `hba`: as the rules of `auth_hba_file` say.
+/// `hba`: as the rules of `auth_hba_file` say. `cert` is a rule, too: none is read then.
 fn set_auth_type(all: &mut Settings, text: &str) -> Result<()> {
     let way = match text {
-        "any" | "hba" => AuthType::Trust,
+        "any" | "hba" | "cert" => AuthType::Trust,
         text => text
             .parse()
             .map_err(|error: crate::error::Error| error.to_string())?,
@@ -318,12 +321,14 @@ fn set_auth_type(all: &mut Settings, text: &str) -> Result<()> {
     all.auth_type = way;
     all.administration.anyone_may_look = text == "any";
     all.administration.uses_rules = text == "hba";
+    all.administration.uses_certificates = text == "cert";
     Ok(())
 }
 
 fn shown_auth_type(all: &Settings) -> String {
     let shown = match all.auth_type {
         _ if all.administration.uses_rules => "hba",
+        _ if all.administration.uses_certificates => "cert",
         _ if all.administration.anyone_may_look => "any",
         AuthType::Trust => "trust",
         AuthType::Plain => "plain",

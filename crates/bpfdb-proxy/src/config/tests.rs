@@ -25,10 +25,11 @@ app = host=127.0.0.1 port=5433 dbname=app_production user=app password='a b' poo
 reports = host=127.0.0.1 pool_mode=session timezone=UTC connect_query='select 1'
 local =
 * = host=127.0.0.1
-bounded = host=127.0.0.1 min_pool_size=1 reserve_pool=2 max_db_connections=3 auth_user=asks auth_dbname=asked
+bounded = host=127.0.0.1 min_pool_size=1 reserve_pool=2 max_db_connections=3 auth_user=asks auth_dbname=asked auth_query='select $1, ''a'''
 
 [users]
 batch = pool_mode=statement max_user_connections=4 max_user_client_connections=5
+slow = pool_size=3 reserve_pool_size=1 query_timeout=60 transaction_timeout=1.5 query_wait_timeout=-1
 
 [pgbouncer]
 logfile = /var/log/postgresql/pgbouncer.log
@@ -62,7 +63,7 @@ fn a_typical_file_is_read() {
     let warnings: Vec<_> = warnings.iter().map(|w| w.replace(&of_folder, "")).collect();
     assert_eq!(
         warnings,
-        ["pgbouncer.ini:31: pkt_buf has no effect: buffers are as long as they need to be"]
+        ["pgbouncer.ini:32: pkt_buf has no effect: buffers are as long as they need to be"]
     );
     assert_eq!(settings.listen, ["127.0.0.1:6543".parse().expect("one")]);
     assert_eq!(settings.unix_socket_dirs, [PathBuf::from("/run/app")]);
@@ -79,12 +80,18 @@ fn a_typical_file_is_read() {
     assert_eq!(batch.pool_mode, Some(PoolMode::Statement));
     assert_eq!(batch.max_user_connections, Some(4));
     assert_eq!(batch.max_user_client_connections, Some(5));
+    let slow = &administration.users["slow"];
+    assert_eq!((slow.pool_size, slow.reserve_pool_size), (Some(3), Some(1)));
+    assert_eq!(slow.query_timeout, Some(Duration::from_secs(60)));
+    assert_eq!(slow.transaction_timeout, Some(Duration::from_millis(1500)));
+    assert_eq!(slow.query_wait_timeout, None);
     let bounded = &settings.databases["bounded"];
     assert_eq!(bounded.min_pool_size, Some(1));
     assert_eq!(bounded.reserve_pool, Some(2));
     assert_eq!(bounded.max_db_connections, Some(3));
     assert_eq!(bounded.auth_user.as_deref(), Some("asks"));
     assert_eq!(bounded.auth_dbname.as_deref(), Some("asked"));
+    assert_eq!(bounded.auth_query.as_deref(), Some("select $1, 'a'"));
     let app = &settings.databases["app"];
     assert_eq!(app.password.as_deref(), Some("a b"));
     assert_eq!(app.pool_size, Some(5));
@@ -135,6 +142,14 @@ fn what_is_not_known_is_told_with_its_place() {
             "2: max_user_connections: b is no number",
         ),
         (
+            "[users]\na = query_timeout=b",
+            "2: query_timeout: b is no number of seconds",
+        ),
+        (
+            "[databases]\na = server_lifetime=b",
+            "2: database: server_lifetime: b is no number of seconds",
+        ),
+        (
             "[databases]\na = host=127.0.0.1 reserve_pool=b",
             "2: database: reserve_pool is no number",
         ),
@@ -179,17 +194,28 @@ fn rules_count_if_auth_type_says_so() {
         let shown = all(&settings).into_iter().find(|row| row.0 == "auth_type");
         assert_eq!(shown.expect("a row").1, way);
     }
+    fs::write(&path, "[pgbouncer]\nauth_type = cert\n").expect("written");
+    let settings = read(&path).expect("a file").settings;
+    assert!(settings.asks_for_certificates());
+    let shown = all(&settings).into_iter().find(|row| row.0 == "auth_type");
+    assert_eq!(shown.expect("a row").1, "cert");
+    let told = settings.check().expect_err("no client can show one");
+    assert!(told.to_string().contains("client_tls_sslmode"), "{told}");
     let told = failure("[pgbouncer]\nauth_type = hba\n");
     assert_eq!(told, "auth_type = hba needs auth_hba_file");
 }
 
 #[test]
-fn what_is_the_same_for_all_databases_is_said() {
-    let (folder, path) = file("[databases]\na = host=127.0.0.1 auth_query=select pool_size=2\n");
+fn what_has_no_effect_for_a_database_is_said() {
+    let (folder, path) = file(
+        "[databases]\na = host=127.0.0.1 load_balance_hosts=disable\n\
+         b = host=127.0.0.1,127.0.0.2 load_balance_hosts=round-robin pool_size=2\n",
+    );
     let read = read(&path).expect("a file");
-    assert_eq!(read.settings.databases["a"].pool_size, Some(2));
+    assert_eq!(read.settings.databases["b"].pool_size, Some(2));
     let of_folder = format!("{}/", folder.path().display());
-    let told = "pgbouncer.ini:2: auth_query has no effect: it is the same for all databases";
+    let told = "pgbouncer.ini:3: load_balance_hosts has no effect: one host of a database is used at a time";
+    assert_eq!(read.warnings.len(), 1);
     assert_eq!(read.warnings[0].replace(&of_folder, ""), told);
 }
 
@@ -197,9 +223,10 @@ fn what_is_the_same_for_all_databases_is_said() {
 #[test]
 fn a_file_of_a_newer_pgbouncer_is_read() {
     let (folder, path) = file(
-        "[databases]\na = host=127.0.0.1 max_db_client_connections=6\n[peers]\n2 = host=/tmp\n\
+        "[databases]\na = host=127.0.0.1 max_db_client_connections=6 query_wait_timeout=2 server_lifetime=3 \
+         reserve_pool_size=4\n[peers]\n2 = host=/tmp\n\
          [pgbouncer]\npeer_id = 1\ntrack_extra_parameters = IntervalStyle, search_path\n\
-         max_user_client_connections = 7\nquery_wait_notify = 5\ntransaction_timeout = 0\n",
+         max_user_client_connections = 7\nquery_wait_notify = 5\ntransaction_timeout = 9\n",
     );
     let File { settings, warnings } = read(&path).expect("a file");
     let of_folder = format!("{}/", folder.path().display());
@@ -214,8 +241,13 @@ fn a_file_of_a_newer_pgbouncer_is_read() {
     );
     assert_eq!(settings.databases["a"].max_db_client_connections, Some(6));
     assert_eq!(settings.max_user_client_connections, 7);
+    assert_eq!(settings.transaction_timeout, Duration::from_secs(9));
+    let a = &settings.databases["a"];
+    assert_eq!(a.query_wait_timeout, Some(Duration::from_secs(2)));
+    assert_eq!(a.server_lifetime, Some(Duration::from_secs(3)));
+    assert_eq!(a.reserve_pool, Some(4));
     assert_eq!(
-        failure("[pgbouncer]\ntransaction_timeout = 9"),
-        "pgbouncer.ini:2: transaction_timeout: the proxy does not have a limit of the time of transactions"
+        failure("[pgbouncer]\nauth_ldap_options = ldapurl=x"),
+        "pgbouncer.ini:2: auth_ldap_options: the proxy does not have LDAP"
     );
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub(super) use crate::settings::seconds;
+
 /// Whatever is not wanted.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
@@ -16,13 +18,6 @@ pub(super) fn flag(text: &str) -> Result<bool> {
 pub(super) fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     text.parse()
         .map_err(|_| format!("{text} is no number, or too large"))
-}
-
-/// Seconds, also parts of them.
-pub(super) fn seconds(text: &str) -> Result<Duration> {
-    let wrong = || format!("{text} is no number of seconds");
-    let number: f64 = text.parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number).map_err(|_| wrong())
 }
 
 pub(super) fn shown_seconds(time: Duration) -> String {

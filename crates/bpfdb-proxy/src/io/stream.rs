@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use bytes::{Buf, BytesMut};
+use rustls::pki_types::CertificateDer;
 
 use super::socket::{self, CHUNK, Received};
 
@@ -83,6 +84,11 @@ impl Stream {
 
     pub(crate) fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// What the other end has shown of itself, signed by one of the authorities.
+    pub(crate) fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificates()?.first()
     }
 
     /// Are there bytes of TLS that the socket has not taken yet?

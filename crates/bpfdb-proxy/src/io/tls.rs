@@ -11,7 +11,7 @@ use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_an
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig,
     ServerConnection, SignatureScheme,
@@ -79,7 +79,7 @@ fn provider() -> Arc<CryptoProvider> {
 
 fn authorities(settings: &TlsSettings, whose: &str) -> Result<Arc<RootCertStore>> {
     let Some(file) = &settings.ca_file else {
-        let told = "verify-ca and verify-full need it";
+        let told = "verify-ca, verify-full and the method cert need it";
         return Err(wrong(&format!("{whose}_tls_ca_file"), told));
     };
     let shown = file.display().to_string();
@@ -118,11 +118,11 @@ fn own(settings: &TlsSettings, whose: &str) -> Result<Option<Own>> {
     Ok(Some((certificates, key)))
 }
 
-/// TLS with clients; `None`: there is none.
+/// TLS with clients; `None`: there is none. `asks`: some of them may come in by their certificate only.
 ///
 /// # Errors
 /// A file that is not there, or is not what it should be.
-pub(crate) fn for_clients(settings: &TlsSettings) -> Result<Option<Arc<ServerConfig>>> {
+pub(crate) fn for_clients(settings: &TlsSettings, asks: bool) -> Result<Option<Arc<ServerConfig>>> {
     if settings.mode == SslMode::Disable {
         return Ok(None);
     }
@@ -133,9 +133,14 @@ pub(crate) fn for_clients(settings: &TlsSettings) -> Result<Option<Arc<ServerCon
     let begun = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong("versions", error))?;
-    let begun = if settings.mode >= SslMode::VerifyCa {
+    let all_show_one = settings.mode >= SslMode::VerifyCa;
+    let begun = if all_show_one || asks {
         let roots = authorities(settings, "client")?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        if !all_show_one {
+            verifier = verifier.allow_unauthenticated();
+        }
+        let verifier = verifier
             .build()
             .map_err(|error| wrong("client_tls_ca_file", error))?;
         begun.with_client_cert_verifier(verifier)
@@ -146,6 +151,11 @@ pub(crate) fn for_clients(settings: &TlsSettings) -> Result<Option<Arc<ServerCon
         .with_single_cert(certificates, key)
         .map_err(|error| wrong("client_tls_cert_file and client_tls_key_file", error))?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    if all_show_one || asks {
+        // A session that goes on takes the certificate over as it was, and looks at its dates no more.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(Some(Arc::new(config)))
 }
 

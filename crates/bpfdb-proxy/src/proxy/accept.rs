@@ -172,6 +172,14 @@ impl Proxy {
         let client = &mut self.clients[id];
         client.user.clone_from(&wanted.key.user);
         client.parameters = wanted.parameters;
+        if self.settings.application_name_add_host {
+            let own = client.parameters.get("application_name");
+            let own = own.filter(|own| !own.is_empty()).unwrap_or("app");
+            let place = socket::peer(client.socket.as_fd());
+            let place = place.map_or_else(|| "unix".to_owned(), |place| place.to_string());
+            let named = format!("{own} - {place}");
+            client.parameters.set("application_name", &named);
+        }
         let is_for_console = wanted.key.database == CONSOLE;
         client.wanted = Some(wanted.key);
         // Those of this packet are counted as well. Operators are let in to see what is wrong.
@@ -222,8 +230,15 @@ impl Proxy {
             return false;
         };
         let secret = client.secret_kept.as_deref();
-        let out = &mut client.output;
-        let verdict = auth::go_on(asked, &client.user, secret, &message[body..], nonce, out);
+        let verdict = auth::go_on(
+            asked,
+            &client.user,
+            secret,
+            &message[body..],
+            nonce,
+            &mut self.verifiers,
+            &mut client.output,
+        );
         self.judge(id, verdict)
     }
 
@@ -341,7 +356,7 @@ impl Proxy {
         if let Some(&pool) = self.by_key.get(&key) {
             return Ok(pool);
         }
-        let size = self.settings.size(database);
+        let size = self.settings.size_for(database, &key.user);
         let mode = self.settings.mode(database, &key.user);
         let mut pool = Pool::new(key.clone(), database.clone(), size, mode);
         pool.is_paused = self.held.is_paused(&key.database);

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Proxy;
+use crate::auth::certificate::common_name;
 use crate::auth::client as auth;
 use crate::auth::secrets::Whose;
 use crate::client::Stage;
@@ -38,6 +39,18 @@ impl Proxy {
                 return self.trust(id);
             }
             Some(Method::Peer) => format!("Peer authentication failed for user \"{}\"", who.user),
+            Some(Method::Cert) => {
+                let Some(certificate) = client.socket.certificate() else {
+                    let told = "connection requires a valid client certificate";
+                    self.refuse(id, state::INVALID_AUTHORIZATION, told);
+                    return false;
+                };
+                if common_name(certificate).as_deref() == Some(who.user) {
+                    return self.trust(id);
+                }
+                let user = who.user;
+                format!("certificate authentication failed for user \"{user}\"")
+            }
             Some(Method::Reject) => format!("pg_hba.conf rejects connection for {}", shown(&who)),
             None => format!("no pg_hba.conf entry for {}", shown(&who)),
         };
@@ -93,6 +106,13 @@ impl Proxy {
         own.or(self.settings.auth_user.as_ref())
     }
 
+    /// The question about passwords of clients of this database.
+    fn question(&self, database: &str) -> String {
+        let entry = self.entry(database);
+        let own = entry.and_then(|entry| entry.auth_query.as_ref());
+        own.unwrap_or(&self.settings.auth_query).clone()
+    }
+
     /// Whose password counts where this user comes to this database. `None`: nothing says it.
     pub(super) fn whose(&self, database: &str, user: &str) -> Option<Whose> {
         let settings = &self.settings;
@@ -102,8 +122,10 @@ impl Proxy {
         let asked = entry.and_then(|entry| entry.auth_dbname.as_deref());
         let asked = asked.or(settings.auth_dbname.as_deref());
         let asked = asked.or(has_entry.then_some(database));
+        let asked = asked.filter(|_| !is_in_file);
         (is_in_file || asked.is_some()).then(|| Whose {
-            database: asked.filter(|_| !is_in_file).map(str::to_owned),
+            database: asked.map(str::to_owned),
+            query: asked.map(|_| self.question(database)),
             user: user.to_owned(),
         })
     }
@@ -201,8 +223,10 @@ impl Proxy {
             let Stage::LooksUp { way, .. } = client.stage else {
                 continue;
             };
+            let database = client.wanted.as_ref().map_or("", |key| &key.database);
             // The pool is that of the database that is asked.
             let whose = Whose {
+                query: Some(self.question(database)),
                 database: Some(self.pools[pool as usize].key.database.clone()),
                 user: client.user.clone(),
             };
@@ -216,8 +240,9 @@ impl Proxy {
                 self.tell_wanted(pool);
                 return true;
             }
+            let question = whose.query.as_deref().unwrap_or_default();
             let state = &mut self.servers[server];
-            reply::question(&mut state.output, &self.settings.auth_query, &whose.user);
+            reply::question(&mut state.output, question, &whose.user);
             state.statements.doubt_unnamed();
             (state.resumes, state.speaks) = (false, false);
             state.lookup = Some(Lookup {

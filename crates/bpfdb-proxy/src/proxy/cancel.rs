@@ -15,6 +15,8 @@ use crate::io::stream::Stream;
 
 /// At a time: a request costs no password.
 const CANCELS_MAX: usize = 64;
+/// Of one server: a client that asks again and again leaves room for others.
+const CANCELS_OF_ONE_MAX: u32 = 4;
 /// Those for mirrors find no place beyond so many: no client waits for them, and clients' have to find one.
 const MIRROR_CANCELS_MAX: usize = CANCELS_MAX / 2;
 
@@ -54,7 +56,8 @@ impl Proxy {
         } else {
             CANCELS_MAX
         };
-        if self.cancels.len() >= most {
+        let of_one = self.servers[id].cancels;
+        if self.cancels.len() >= most || stays && of_one >= CANCELS_OF_ONE_MAX {
             tracing::warn!("too many requests to cancel at the same time");
             return;
         }

@@ -8,8 +8,8 @@ use postgres_protocol::message::frontend;
 use super::requests::Outcome;
 use super::{HELD_MAX, Proxy};
 use crate::io::slab::Id;
-use crate::server::{Expected, Keeps, Own};
-use crate::statements::{Label, NAMES_MAX, Statement, is_own};
+use crate::server::{Expected, Keeps, NOTED, Own};
+use crate::statements::{Label, NAMES_BYTES_MAX, Statement, is_own};
 use crate::wire::framing::HEADER;
 use crate::wire::hint::{self, Beyond, Hint};
 use crate::wire::reply::state;
@@ -17,6 +17,8 @@ use crate::wire::text;
 
 /// Names in a message are looked for in so many bytes.
 const NAMES_LOOKED_AT: usize = 16 * 1024;
+/// What may have to be undone is looked at after so many bytes.
+const UNLOOKED_MAX: usize = 16 << 20;
 /// A name that no server knows.
 const NO_NAME: &str = "bpfdb_none";
 /// What Describe and Close are about: a statement, and not a portal.
@@ -38,6 +40,24 @@ impl Proxy {
         message.advance(HEADER);
         client.is_open = true;
         Ok(message)
+    }
+
+    /// What a batch says of names may have to be undone: so the texts before are kept until it is answered. Is there room
+    /// for one more of so many bytes?
+    fn has_room_to_undo(&mut self, id: Id, server: Id, bytes: usize) -> bool {
+        let client = &mut self.clients[id];
+        client.unlooked += bytes + NOTED;
+        if client.unlooked < UNLOOKED_MAX {
+            return true;
+        }
+        client.unlooked = 0;
+        let kept = self.servers[server].expected.iter().map(Expected::bytes);
+        if kept.sum::<usize>() + bytes <= NAMES_BYTES_MAX {
+            return true;
+        }
+        let told = "too many prepared statements in one batch";
+        self.refuse(id, state::LIMIT_EXCEEDED, told);
+        false
     }
 
     fn malformed(&mut self, id: Id) -> Outcome {
@@ -67,11 +87,17 @@ impl Proxy {
         );
         let client = &mut self.clients[id];
         client.hint(hint);
-        if client.names.len() >= NAMES_MAX && client.names.get(name).is_none() {
+        if !client.names.have_room(name, rest.len()) {
             self.refuse(id, state::LIMIT_EXCEEDED, "too many prepared statements");
             return Outcome::Gone;
         }
         let name = Bytes::copy_from_slice(name);
+        let before = client.names.get(&name);
+        let kept = before.map_or(0, |before| before.length()) + rest.len();
+        if !self.has_room_to_undo(id, server, kept) {
+            return Outcome::Gone;
+        }
+        let client = &self.clients[id];
         if !name.is_empty() && client.names.get(&name).is_some() {
             // PostgreSQL refuses a name that is taken; it says so itself.
             let taken = client.names.get(&name).map(Rc::clone);
@@ -92,6 +118,7 @@ impl Proxy {
             label.name()
         };
         let to = &mut self.servers[server];
+        to.begin();
         statement.write(&mut to.output, &own_name);
         let at = to.ask();
         to.expected.push_back(Expected::Parse {
@@ -120,6 +147,7 @@ impl Proxy {
         self.ensure(server, &taken, false);
         let to = &mut self.servers[server];
         let label = taken.label();
+        to.begin();
         new.write(&mut to.output, &label.name());
         let at = to.ask();
         to.expected.push_back(Expected::Parse {
@@ -179,6 +207,11 @@ impl Proxy {
         let mut undo = None;
         let mut keeps = Keeps::Nothing;
         if let Some(name) = name {
+            let before = self.clients[id].names.get(&name);
+            let kept = before.map_or(0, |before| before.length());
+            if !self.has_room_to_undo(id, server, kept) {
+                return Outcome::Gone;
+            }
             let before = self.clients[id].names.set(&name, None);
             undo = before.map(|before| (name.clone(), before));
             // The server keeps the text for others, and says yes to what it does not know.
@@ -343,7 +376,9 @@ impl Proxy {
         name: &str,
     ) {
         let client = &mut self.clients[id];
-        let output = &mut self.servers[server].output;
+        let server = &mut self.servers[server];
+        server.begin();
+        let output = &mut server.output;
         let head = client.input.split_to(HEADER + at);
         client.input.advance(len);
         output.put_u8(kind);

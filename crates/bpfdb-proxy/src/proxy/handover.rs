@@ -371,12 +371,6 @@ impl Proxy {
 
     /// Those that have waited long in the kernel.
     pub(super) fn look_at_waiting(&mut self, now: Instant) {
-        let wait = self.settings.query_wait_timeout;
-        let limit = if wait.is_zero() {
-            WAIT_THERE
-        } else {
-            WAIT_THERE.min(wait)
-        };
         for id in self.clients.ids() {
             let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
                 continue;
@@ -386,7 +380,19 @@ impl Proxy {
             };
             if kernel.word(slot).state() != abi::BPFDB_PROXY_WAITING {
                 client.waits_there = None;
-            } else if now - *client.waits_there.get_or_insert(now) >= limit {
+                continue;
+            }
+            let since = *client.waits_there.get_or_insert(now);
+            let pool = client.pool.map(|pool| &self.pools[pool as usize]);
+            let wait = pool.map_or(Duration::ZERO, |pool| {
+                self.settings.query_wait(&pool.database, &pool.key.user)
+            });
+            let limit = if wait.is_zero() {
+                WAIT_THERE
+            } else {
+                WAIT_THERE.min(wait)
+            };
+            if now - since >= limit {
                 client.waits_there = None;
                 self.grab(id);
             }

@@ -73,7 +73,7 @@ use std::time::{Duration, Instant};
 use bpfdb_service::endpoint::Endpoint;
 use rustc_hash::FxHashMap;
 
-use crate::auth::scram::Keys;
+use crate::auth::scram::{Keys, Verifiers};
 use crate::auth::secrets::{Secrets, Whose};
 use crate::client::Client;
 use crate::config::File;
@@ -140,6 +140,7 @@ pub struct Proxy {
     secrets: Secrets,
     /// Of users that have logged in by SCRAM: with them the proxy logs in as they do.
     keys: FxHashMap<Whose, Keys>,
+    verifiers: Verifiers,
     client_tls: Option<Arc<rustls::ServerConfig>>,
     server_tls: Option<Arc<rustls::ClientConfig>>,
     work: VecDeque<Work>,
@@ -193,7 +194,7 @@ impl Proxy {
             );
         }
         let settings = Rc::new(settings);
-        let client_tls = tls::for_clients(&settings.client_tls)?;
+        let client_tls = tls::for_clients(&settings.client_tls, settings.asks_for_certificates())?;
         let server_tls = tls::for_servers(&settings.server_tls)?;
         let poll = Poll::new()?;
         let mut addresses: Vec<_> = settings.listen.iter().copied().map(Address::Inet).collect();
@@ -265,6 +266,7 @@ impl Proxy {
             texts: Texts::new(kernel.as_ref().map(|kernel| Rc::clone(&kernel.shared))),
             secrets: Secrets::default(),
             keys: FxHashMap::default(),
+            verifiers: Verifiers::default(),
             client_tls,
             server_tls,
             work: VecDeque::new(),

@@ -35,10 +35,10 @@ impl Proxy {
         let since = waits.and_then(|client| client.waits);
         let timeout = self.settings.reserve_pool_timeout;
         let is_late = since.is_some_and(|since| is_over(since, timeout, Instant::now()));
-        let reserve = match pool.database.reserve_pool {
-            _ if !is_late => 0,
-            Some(reserve) => reserve,
-            None => self.settings.reserve_pool_size,
+        let reserve = if is_late {
+            self.settings.reserve_for(&pool.database, &pool.key.user)
+        } else {
+            0
         };
         pool.wants_server(reserve) && self.has_all_room(number)
     }
@@ -97,7 +97,7 @@ impl Proxy {
     pub(super) fn least(&self, pool: &Pool) -> usize {
         match pool.clients {
             0 => 0,
-            _ => self.settings.least(&pool.database),
+            _ => self.settings.least(&pool.database, pool.size),
         }
     }
 

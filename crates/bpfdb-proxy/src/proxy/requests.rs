@@ -6,7 +6,6 @@ use super::{HELD_MAX, HIGH, Proxy};
 use crate::client::{Client, Stage};
 use crate::io::slab::Id;
 use crate::server::{Copying, Expected, IDLE};
-use crate::traffic;
 use crate::wire::assignment::Assignment;
 use crate::wire::framing::{HEADER, Next};
 use crate::wire::hint::{self, Beyond, Hint};
@@ -21,6 +20,10 @@ pub(super) enum Outcome {
     /// The client is gone.
     Gone,
 }
+
+/// What a client has sent is noted until it is answered. Behind an error PostgreSQL reads on without answers: so there
+/// could be any number.
+const EXPECTED_MAX: usize = 1 << 19;
 
 /// Types of messages.
 mod kind {
@@ -160,6 +163,11 @@ impl Proxy {
             },
         };
         let to = &self.servers[server];
+        if to.expected.len() >= EXPECTED_MAX {
+            let told = "too many messages without an answer";
+            self.refuse(id, state::LIMIT_EXCEEDED, told);
+            return false;
+        }
         // Its session may not become as this client has to have it: then nothing of the client's was done there.
         if to.output.len() >= HIGH || to.is_prepared() {
             return false;
@@ -176,6 +184,9 @@ impl Proxy {
         let Some(server) = client.server.map(|server| &self.servers[server]) else {
             return false;
         };
+        if !matches!(kind, QUERY | PARSE | BIND | DESCRIBE | CLOSE) {
+            return false;
+        }
         let ends = |expected: &Expected| {
             matches!(
                 expected,
@@ -189,8 +200,7 @@ impl Proxy {
             matches!(expected, Expected::Parse { .. } | Expected::Close { .. })
         };
         let mut before = server.expected.range(..last);
-        let is_open = before.any(is_about_names) || client.hint.is_some_and(|hint| hint.forgets);
-        matches!(kind, QUERY | PARSE | BIND | DESCRIBE | CLOSE) && is_open
+        before.any(is_about_names) || client.hint.is_some_and(|hint| hint.forgets)
     }
 
     fn forward(&mut self, id: Id, server: Id, kind: u8, size: usize) -> Outcome {
@@ -225,11 +235,9 @@ impl Proxy {
         let client = &mut self.clients[id];
         let bytes = size.min(client.input.len());
         let server = &mut self.servers[server];
-        if server.asked == 0 {
-            server.asked = traffic::now();
-        }
-        if server.begun == 0 {
-            server.begun = server.asked;
+        // Data of a COPY that has failed have no answer.
+        if !is_copy(kind) || !server.expected.is_empty() || server.status != IDLE {
+            server.begin();
         }
         let output = &mut server.output;
         output.extend_from_slice(&client.input[..bytes]);

@@ -21,6 +21,16 @@ impl Proxy {
     pub(super) fn answer_encryption(&mut self, id: Id, is_tls: bool) {
         let config = self.client_tls.clone().filter(|_| is_tls);
         let client = &mut self.clients[id];
+        let asked = if is_tls {
+            &mut client.asked_for_tls
+        } else {
+            &mut client.asked_for_gss
+        };
+        // As PostgreSQL: each once. Answers to a client that goes on asking, and reads none, would have no bound.
+        if std::mem::replace(asked, true) {
+            let told = "encryption was asked for before";
+            return self.refuse(id, state::PROTOCOL_VIOLATION, told);
+        }
         let config = config.filter(|_| !client.socket.has_tls());
         client
             .output

@@ -7,15 +7,17 @@ use crate::io::slab::Id;
 use crate::server::{Copying, Expected, IDLE, Own, Server};
 use crate::settings::PoolMode;
 use crate::traffic::{self, Traffic};
-use crate::wire::reply::state;
+use crate::wire::reply::{self, state};
 
 impl Proxy {
     /// ReadyForQuery: is nothing more to come?
     pub(super) fn ready(&mut self, id: Id, status: u8) -> bool {
         let server = &mut self.servers[id];
         let is_ours = matches!(first_ready(&server.expected), Some(Expected::Own(_)));
-        if server.client.is_some() && !is_ours {
-            let ended = count(server, status);
+        let client = server.client.and_then(|client| self.clients.get(client));
+        let is_open = client.is_some_and(|client| client.is_open);
+        if client.is_some() && !is_ours {
+            let ended = count(server, status, is_open);
             self.pools[server.pool as usize].traffic += ended;
         }
         server.status = status;
@@ -37,7 +39,12 @@ impl Proxy {
         ) {
             server.expected.pop_front();
         }
-        server.expected.is_empty()
+        let is_over = server.expected.is_empty();
+        // What was awaited behind it was no request, such as data of a COPY that has failed.
+        if is_over && server.status == IDLE && !is_open {
+            (server.asked, server.begun) = (0, 0);
+        }
+        is_over
     }
 
     /// All that was sent has its replies; whose the server is now. `own`: the last of it was this one of the proxy's.
@@ -60,6 +67,9 @@ impl Proxy {
             // What the client has sent of its next request has texts, too, and their replies are to come.
             if own.is_some() {
                 client.unfit = 0;
+                for (name, value) in client.parameters.adopt(&server.parameters) {
+                    reply::parameter(&mut client.output, name, &value);
+                }
             } else if !client.is_open {
                 // A portal may be executed later, as its text says.
                 let hint = match has_portal {
@@ -133,7 +143,7 @@ impl Proxy {
 }
 
 /// A request has its ReadyForQuery.
-fn count(server: &mut Server, status: u8) -> Traffic {
+fn count(server: &mut Server, status: u8, is_open: bool) -> Traffic {
     let now = traffic::now();
     let since = |begun: u64| {
         if begun == 0 {
@@ -152,7 +162,8 @@ fn count(server: &mut Server, status: u8) -> Traffic {
         ended.transaction_time = since(server.begun);
     }
     // What was sent behind it begins now.
-    let next = if server.expected.len() > 1 { now } else { 0 };
+    let goes_on = server.expected.len() > 1 || is_open;
+    let next = if goes_on { now } else { 0 };
     server.asked = next;
     if status == IDLE {
         server.begun = next;

@@ -57,9 +57,10 @@ impl Proxy {
 
     fn end_waits(&mut self, now: Instant) {
         for number in 0..self.pools.len() {
+            let pool = &self.pools[number];
+            let limit = self.settings.query_wait(&pool.database, &pool.key.user);
             while let Some(&first) = self.pools[number].waiting.front() {
                 let since = self.clients.get(first).and_then(|client| client.waits);
-                let limit = self.settings.query_wait_timeout;
                 if since.is_some_and(|since| !is_over(since, limit, now)) {
                     break;
                 }
@@ -123,9 +124,10 @@ impl Proxy {
     }
 
     pub(super) fn is_old(&self, id: Id) -> bool {
-        let limit = self.settings.server_lifetime;
+        let server = &self.servers[id];
+        let limit = self.settings.lifetime(&self.pools[server.pool as usize].database);
         // Asked with each transaction: exact to a tick.
-        is_over(self.servers[id].opened, limit, self.ticked)
+        is_over(server.opened, limit, self.ticked)
     }
 
     /// Is a server no client's, and is it the process's then?

@@ -12,7 +12,14 @@ use super::PoolMode;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserSettings {
     pub pool_mode: Option<PoolMode>,
-    /// In the place of the settings of the same names.
+    /// In the place of the settings of the same names, and `pool_size` in that of `default_pool_size`.
+    pub pool_size: Option<usize>,
+    pub reserve_pool_size: Option<usize>,
+    pub query_timeout: Option<Duration>,
+    pub query_wait_timeout: Option<Duration>,
+    pub idle_transaction_timeout: Option<Duration>,
+    pub transaction_timeout: Option<Duration>,
+    pub client_idle_timeout: Option<Duration>,
     pub max_user_connections: Option<usize>,
     pub max_user_client_connections: Option<usize>,
 }
@@ -52,6 +59,8 @@ pub struct Administration {
     pub auth_hba_file: Option<PathBuf>,
     /// Rules count, and not `auth_type`.
     pub uses_rules: bool,
+    /// Certificates say who clients are, as with `auth_type = cert`.
+    pub uses_certificates: bool,
     /// What was set without an effect, by the setting's name.
     pub others: BTreeMap<&'static str, String>,
 }
@@ -79,6 +88,7 @@ impl Default for Administration {
             auth_file: None,
             auth_hba_file: None,
             uses_rules: false,
+            uses_certificates: false,
             others: BTreeMap::new(),
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod state {
     pub(crate) const INVALID_AUTHORIZATION: &str = "28000";
     pub(crate) const QUERY_CANCELED: &str = "57014";
     pub(crate) const IDLE_IN_TRANSACTION: &str = "25P03";
+    pub(crate) const TRANSACTION_TIMEOUT: &str = "25P04";
     pub(crate) const IDLE_SESSION: &str = "57P05";
     pub(crate) const INVALID_PASSWORD: &str = "28P01";
     pub(crate) const INVALID_CATALOG: &str = "3D000";

@@ -106,6 +106,40 @@ fn a_database_has_its_own_user_who_asks_about_passwords() {
     assert!(told.contains("password authentication failed"), "{told}");
 }
 
+/// They ask the same database, and in it different tables.
+#[test]
+fn a_database_has_its_own_question_about_passwords() {
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        let place = format!(
+            "host=127.0.0.1 port={} dbname=postgres user={USER}",
+            postgres::shared().port
+        );
+        for (name, own) in [
+            ("asked", ""),
+            ("usual", "auth_dbname=asked"),
+            (
+                "another",
+                "auth_dbname=asked auth_query='select $1::text, ''another'''",
+            ),
+        ] {
+            let database = format!("{place} {own}").parse().expect("a database");
+            settings.databases.insert(name.into(), database);
+        }
+        settings.auth_type = AuthType::Plain;
+        settings.auth_user = Some(USER.into());
+        settings.auth_query = "select $1::text, 'usual'".into();
+    });
+    let enters = |database: &str, password: &str| {
+        let mut command = psql(proxy.port, "anybody", &[("PGPASSWORD", password)]);
+        select(command.args(["-d", database])).is_ok()
+    };
+    // What one has answered does not count for the other.
+    for _ in 0..2 {
+        assert!(enters("usual", "usual") && !enters("usual", "another"));
+        assert!(enters("another", "another") && !enters("another", "usual"));
+    }
+}
+
 /// The owner of a database says who its users are, and not who those of others are.
 #[test]
 fn what_one_database_says_of_passwords_counts_there_only() {

@@ -75,13 +75,15 @@ struct Tagged {
 }
 
 /// Of all lengths that matter; all clients have the same.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "",
     "s",
     "s1",
     "S_1",
     "_pg3_0",
     "stmtcache_0123456789abcdef0123456789abcdef0123456789abcdef",
+    // The kernel does not know it.
+    "longer_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 ];
 
 impl Tagged {
@@ -411,6 +413,47 @@ fn statements_that_were_ended_are_prepared_again_or_gone() {
         }
         answer(&mut one, &[execute("ends")]);
         assert_eq!(kinds(&answer(&mut one, &[execute("S_1")])), "EZ", "{way:?}");
+    }
+}
+
+/// Of long names PostgreSQL takes the first bytes only, and the kernel none; what else their client sends it brings.
+#[test]
+fn long_names_are_what_they_are_without_the_proxy() {
+    const TIMES: u64 = 60;
+    let long = |length| "x".repeat(length);
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let mut direct = Wire::connect(postgres::shared().port, USER, &[]);
+        let mut wire = client(&proxy);
+        for parts in [
+            vec![parse(&long(63), "select 'one'")],
+            vec![execute(&long(63)), execute(&long(64))],
+            vec![parse(&long(200), "select 'another'")],
+            vec![close(&long(64))],
+            vec![execute(&long(63))],
+            vec![parse(&long(200), "select 'two'"), execute(&long(200))],
+            vec![execute(&long(63)), execute(&long(5000))],
+            vec![close(&long(63))],
+            vec![execute(&long(200))],
+        ] {
+            let told = |messages: Vec<Message>| {
+                let has_failed = messages.iter().any(|(kind, _)| *kind == b'E');
+                let state = has_failed.then(|| error(&messages, b'C'));
+                (kinds(&messages), state, rows(&messages))
+            };
+            let (wanted, got) = (answer(&mut direct, &parts), answer(&mut wire, &parts));
+            assert_eq!(told(got), told(wanted), "{way:?}: {parts:?}");
+        }
+        for _ in 0..TIMES {
+            assert_eq!(wire.value("select 1"), "1");
+        }
+        drop(wire);
+        let brought = proxy.stop();
+        assert_eq!(
+            brought >= TIMES - 5,
+            way == Way::Kernel,
+            "{way:?}: {brought}"
+        );
     }
 }
 

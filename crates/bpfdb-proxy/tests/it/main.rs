@@ -8,6 +8,7 @@ mod drivers;
 mod events;
 mod extended;
 mod failover;
+mod hostile;
 mod invariants;
 mod isolation;
 mod limits;

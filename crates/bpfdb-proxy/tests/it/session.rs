@@ -4,8 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::postgres;
-use crate::proxy::{TestProxy, WAYS};
-use crate::wire::{Wire, execute, kinds, message, parse, sync};
+use crate::proxy::{TestProxy, WAYS, Way};
+use crate::wire::{Wire, execute, kinds, message, parse, rows, sync};
 
 #[test]
 fn parameters_follow_their_client() {
@@ -28,6 +28,63 @@ fn parameters_follow_their_client() {
                 "{way:?}: {shown}"
             );
         }
+    }
+}
+
+#[test]
+fn the_name_of_an_application_may_say_where_it_is() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| settings.application_name_add_host = true);
+        for (more, name) in [
+            (vec![("application_name", "shop")], "shop"),
+            (vec![], "app"),
+        ] {
+            let mut wire = Wire::connect(proxy.port, postgres::USER, &more);
+            let place = wire.socket.local_addr().expect("its address");
+            for _ in 0..3 {
+                let shown = wire.value("show application_name");
+                assert_eq!(shown, format!("{name} - {place}"), "{way:?}");
+            }
+        }
+    }
+}
+
+/// As drivers write them: JDBC says `ISO`, and asyncpg `utf-8`. PostgreSQL reports what it makes of that.
+#[test]
+fn values_that_postgresql_writes_otherwise_are_set_once() {
+    const TIMES: u64 = 60;
+    let more = [
+        ("client_encoding", "utf-8"),
+        ("DateStyle", "ISO"),
+        ("TimeZone", "asia/tokyo"),
+        ("application_name", "caf\u{e9}"),
+    ];
+    let direct = Wire::started_with(postgres::shared().port, &more);
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let mut wire = Wire::connect(proxy.port, postgres::USER, &more);
+        // What it hears of them by its first request is what it would have been greeted with.
+        let told = wire.query("select 1");
+        for (name, _) in more {
+            let said = told.iter().filter(|(kind, _)| *kind == b'S');
+            let said = said.filter_map(|(_, body)| body.strip_prefix(name.as_bytes()));
+            let said: Vec<String> = said
+                .map(|value| String::from_utf8_lossy(value).replace('\0', ""))
+                .collect();
+            assert_eq!(said, [direct[name].as_str()], "{way:?}: {name}");
+            for _ in 0..TIMES / 4 {
+                let shown = wire.query(&format!("show {name}"));
+                assert_eq!(kinds(&shown), "TDCZ", "{way:?}: {name}");
+                assert_eq!(rows(&shown), [[direct[name].as_str()]], "{way:?}");
+            }
+        }
+        drop(wire);
+        let brought = proxy.stop();
+        assert_eq!(
+            brought >= TIMES - 5,
+            way == Way::Kernel,
+            "{way:?}: {brought}"
+        );
     }
 }
 

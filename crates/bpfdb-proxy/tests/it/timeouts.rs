@@ -1,13 +1,14 @@
 //! What takes too long, and how many servers there may be.
 
+use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_proxy::settings::{Settings, UserSettings};
+use bpfdb_proxy::settings::{PoolMode, Settings, UserSettings};
 
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{Wire, error, kinds, query, rows};
+use crate::wire::{Wire, error, execute, kinds, message, parse, query, rows, sync};
 
 const SHORT: Duration = Duration::from_millis(400);
 const PROCESS: &str = "select pg_backend_pid()";
@@ -72,6 +73,170 @@ fn a_transaction_stands_still_so_long_at_most() {
         assert_eq!(told(&mut wire), wanted, "{way:?}");
         until_none(&format!("pid = {process} and state like 'idle in%'"));
     }
+}
+
+#[test]
+fn a_transaction_lasts_so_long_at_most() {
+    const LIMIT: Duration = Duration::from_millis(1500);
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| settings.transaction_timeout = LIMIT);
+        let mut wire = settled(&proxy);
+        // Many short ones are no long one.
+        for _ in 0..4 {
+            wire.query("begin");
+            thread::sleep(Duration::from_millis(500));
+            wire.query("commit");
+        }
+        let process = wire.value(PROCESS);
+        let begun = Instant::now();
+        wire.query("begin");
+        while begun.elapsed() < LIMIT * 2 / 3 {
+            thread::sleep(Duration::from_millis(100));
+            wire.query("select 1");
+        }
+        let last = Instant::now();
+        let wanted = pair("25P04", "transaction timeout");
+        assert_eq!(told(&mut wire), wanted, "{way:?}");
+        // It counts from BEGIN on, and not from the last query on.
+        assert!(
+            begun.elapsed() >= LIMIT && last.elapsed() < LIMIT,
+            "{way:?}"
+        );
+        until_none(&format!("pid = {process} and state like 'idle in%'"));
+        // A query without BEGIN is one, too.
+        let mut wire = settled(&proxy);
+        let process = wire.value(PROCESS);
+        wire.send(&query("select pg_sleep(30)"));
+        assert_eq!(told(&mut wire), wanted, "{way:?}");
+        until_none(&format!("pid = {process} and state = 'active'"));
+        // And one whose end does not come, of which nothing was sent but a Parse.
+        let mut wire = settled(&proxy);
+        wire.send(&parse("", "select 1"));
+        assert_eq!(told(&mut wire), wanted, "{way:?}");
+    }
+}
+
+/// Data that come behind the error of their COPY begin nothing: they have no answer.
+#[test]
+fn a_copy_that_has_failed_is_no_transaction() {
+    const LIMIT: Duration = Duration::from_secs(1);
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.transaction_timeout = LIMIT;
+            settings.pool_mode = PoolMode::Session;
+        });
+        let mut wire = settled(&proxy);
+        let table = format!("failed_{way:?}");
+        wire.query(&format!("drop table if exists {table}"));
+        wire.query(&format!("create table {table} (a int)"));
+        let copy = query(&format!("copy {table} from stdin"));
+        let row = |text: &[u8]| message(b'd', text);
+        // The data come behind its error, or in front of it, or the COPY does not begin at all.
+        wire.send(&copy);
+        wire.until(b'G');
+        wire.send(&row(b"bad\n"));
+        assert_eq!(kinds(&wire.until(b'Z')), "EZ", "{way:?}");
+        wire.send(&[row(b"1\n"), message(b'c', b"")].concat());
+        thread::sleep(2 * LIMIT);
+        assert_eq!(wire.value("select 1"), "1", "{way:?}");
+        let early = query("copy there_is_none from stdin");
+        wire.send(&[early, row(b"1\n"), message(b'c', b"")].concat());
+        assert_eq!(kinds(&wire.until(b'Z')), "EZ", "{way:?}");
+        thread::sleep(2 * LIMIT);
+        assert_eq!(wire.value("select 2"), "2", "{way:?}");
+        // A batch that has begun behind the Sync of another one is a transaction.
+        let first = [parse("", "select 3"), execute(""), sync()].concat();
+        let second = [
+            parse("", "select pg_sleep(60)"),
+            execute(""),
+            message(b'H', b""),
+        ]
+        .concat();
+        wire.send(&[first, second].concat());
+        assert_eq!(
+            told(&mut wire),
+            pair("25P04", "transaction timeout"),
+            "{way:?}"
+        );
+    }
+}
+
+/// A client that goes on sending is no less late.
+#[test]
+fn a_copy_without_an_end_is_ended() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.transaction_timeout = Duration::from_secs(1);
+            settings.query_timeout = Duration::from_secs(1);
+        });
+        let mut wire = settled(&proxy);
+        let table = format!("endless_{way:?}");
+        wire.query(&format!("drop table if exists {table}"));
+        wire.query(&format!("create table {table} (a text)"));
+        wire.send(&query(&format!("copy {table} from stdin")));
+        assert_eq!(kinds(&wire.until(b'G')), "G", "{way:?}");
+        let begun = Instant::now();
+        // Each of them is something new.
+        while wire.socket.write_all(&message(b'd', b"a row\n")).is_ok() {
+            let is_late = begun.elapsed() > Duration::from_secs(15);
+            assert!(!is_late, "{way:?}: it is still copied");
+            thread::sleep(Duration::from_millis(50));
+        }
+        until_none(&format!("query like 'copy {table}%' and state = 'active'"));
+        assert_eq!(
+            proxy
+                .client()
+                .value(&format!("select count(*) from {table}")),
+            "0"
+        );
+    }
+}
+
+#[test]
+fn users_have_times_and_pools_of_their_own() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            let own = UserSettings {
+                pool_size: Some(1),
+                query_timeout: Some(2 * SHORT),
+                // As long as it takes to open a server, at least.
+                query_wait_timeout: Some(4 * SHORT),
+                ..UserSettings::default()
+            };
+            settings.administration.users = [(postgres::USER.to_owned(), own)].into();
+        });
+        let mut wire = settled(&proxy);
+        wire.send(&query("select pg_sleep(30)"));
+        assert_eq!(told(&mut wire), pair("57014", "query timeout"), "{way:?}");
+        // Others take their time.
+        let mut other = Wire::connect(proxy.port, "root", &[]);
+        assert_eq!(other.value("select 1 from pg_sleep(1.5)"), "1", "{way:?}");
+        let (mut holds, mut waits) = (settled(&proxy), settled(&proxy));
+        holds.query("begin");
+        waits.send(&query("select 1"));
+        assert_eq!(told(&mut waits).1, "query_wait_timeout", "{way:?}");
+    }
+}
+
+#[test]
+fn a_database_has_times_of_its_own() {
+    let own = "server_lifetime=0.4 query_wait_timeout=1.6 pool_size=1";
+    let proxy = before(own, |settings| {
+        settings.query_wait_timeout = Duration::from_secs(60)
+    });
+    let mut others = Wire::connect_to(proxy.port, postgres::USER, postgres::OTHER);
+    let mut wire = proxy.client();
+    let (first, of_other) = (wire.value(PROCESS), others.value(PROCESS));
+    thread::sleep(2 * SHORT);
+    assert_ne!(wire.value(PROCESS), first);
+    assert_eq!(others.value(PROCESS), of_other);
+    wire.query("begin");
+    let mut waits = proxy.client();
+    let begun = Instant::now();
+    waits.send(&query("select 1"));
+    assert_eq!(told(&mut waits).1, "query_wait_timeout");
+    // That of all databases is much longer.
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bpfdb_proxy::settings::{ANY_DATABASE, SslMode, TlsSettings};
+use bpfdb_proxy::settings::{ANY_DATABASE, Hba, SslMode, TlsSettings};
 
 use crate::certificates::{Authority, Certificate};
 use crate::postgres::{self, psql};
@@ -95,6 +95,55 @@ fn clients_show_certificates_where_they_must() {
     assert_eq!(select(Some(&theirs)).as_deref(), Ok("1"));
     assert!(select(Some(&strange)).is_err());
     assert!(select(None).is_err());
+}
+
+/// By rules, one of which is for those with a certificate.
+#[test]
+fn a_certificate_says_who_a_client_is() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let [authority, other] = folders
+        .each_ref()
+        .map(|folder| Authority::new(folder.path()));
+    let own = authority.sign("proxy", &["127.0.0.1"]);
+    let user = postgres::USER;
+    let (of_user, of_other) = (authority.sign(user, &[]), authority.sign("other", &[]));
+    let strange = other.sign(user, &[]);
+    for mode in [SslMode::Prefer, SslMode::VerifyFull] {
+        let proxy = TestProxy::with(Way::Plain, |settings| {
+            settings.client_tls = TlsSettings {
+                mode,
+                ca_file: Some(authority.file()),
+                cert_file: Some(own.cert.clone()),
+                key_file: Some(own.key.clone()),
+            };
+            let rules = "hostssl all root all trust\nhostssl all all all cert\n";
+            settings.hba = Some(Hba::parse(rules, "rules").expect("rules"));
+        });
+        let select = |user: &str, shows: Option<&Certificate>| {
+            let mut environment = vec![("PGSSLMODE", "require")];
+            if let Some(shows) = shows {
+                environment.push(("PGSSLCERT", shown(&shows.cert)));
+                environment.push(("PGSSLKEY", shown(&shows.key)));
+            }
+            run(&mut psql(proxy.port, user, &environment), "select 1")
+        };
+        assert_eq!(select(user, Some(&of_user)).as_deref(), Ok("1"), "{mode:?}");
+        let told = select(user, Some(&of_other)).expect_err("another name");
+        let wanted = format!("certificate authentication failed for user \"{user}\"");
+        assert!(told.contains(&wanted), "{told}");
+        assert!(select(user, Some(&strange)).is_err(), "{mode:?}");
+        let told = select(user, None).expect_err("no certificate");
+        let is_asked = told.contains("connection requires a valid client certificate");
+        assert_eq!(is_asked, mode == SslMode::Prefer, "{told}");
+        // Others need none, unless all have to show one.
+        let is_let_in = select("root", None).is_ok();
+        assert_eq!(is_let_in, mode == SslMode::Prefer, "{mode:?}");
+        let plain = run(
+            &mut psql(proxy.port, user, &[("PGSSLMODE", "disable")]),
+            "select 1",
+        );
+        assert!(plain.is_err(), "{mode:?}");
+    }
 }
 
 /// What is sent in the clear behind the question for TLS could be somebody else's.

@@ -54,7 +54,8 @@ impl Proxy {
     fn put(&mut self, settings: Settings) -> Result<(), String> {
         let told = |error: crate::error::Error| error.to_string();
         settings.check().map_err(told)?;
-        let client_tls = tls::for_clients(&settings.client_tls).map_err(told)?;
+        let asks = settings.asks_for_certificates();
+        let client_tls = tls::for_clients(&settings.client_tls, asks).map_err(told)?;
         let server_tls = tls::for_servers(&settings.server_tls).map_err(told)?;
         (self.client_tls, self.server_tls) = (client_tls, server_tls);
         // The database is asked again.
@@ -86,7 +87,7 @@ impl Proxy {
             return self.kill(&name, "database configuration was removed");
         };
         let is_same = is_same_tls && database.is_same_place(&pool.database);
-        pool.size = settings.size(database);
+        pool.size = settings.size_for(database, &pool.key.user);
         pool.mode = settings.mode(database, &pool.key.user);
         pool.database = database.clone();
         if !is_same {

@@ -183,19 +183,16 @@ impl Proxy {
             .collect();
         let pools = self.pools.iter().filter(|pool| pool.key.database == name);
         let servers: usize = pools.map(|pool| pool.servers).sum();
+        let size = self.settings.size(database);
         Some(vec![
             some(name),
             some(hosts.join(",")),
             some(database.hosts[0].port),
             some(database.name.as_deref().unwrap_or(name)),
             database.user.clone(),
-            some(self.settings.size(database)),
-            some(self.settings.least(database)),
-            some(
-                database
-                    .reserve_pool
-                    .unwrap_or(self.settings.reserve_pool_size),
-            ),
+            some(size),
+            some(self.settings.least(database, size)),
+            some(self.settings.reserve(database)),
             database.pool_mode.map(|mode| mode.to_string()),
             some(
                 database
