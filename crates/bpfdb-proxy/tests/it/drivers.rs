@@ -1,12 +1,12 @@
 //! Drivers of other languages as they are, in both modes: their pools, prepared statements, transactions, copies, errors,
-//! requests to cancel and notifications. Each does the same without the proxy first.
+//! requests to cancel and notifications. Each does the same without the proxy first. Some come in by SCRAM-SHA-256.
 
 use std::path::Path;
 
-use bpfdb_proxy::settings::PoolMode;
+use bpfdb_proxy::settings::{AuthType, PoolMode};
 use bpfdb_tests::install::{self, Source, run};
 
-use crate::postgres::{self, USER};
+use crate::postgres::{self, PASSWORD, SECRETIVE, USER};
 use crate::proxy::{TestProxy, WAYS};
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
@@ -18,8 +18,20 @@ const SERVERS_OF_SESSIONS: usize = 20;
 /// Runs a program without the proxy, then on each way and in both modes. It gets a port, a user and a name for its
 /// tables, and says of each driver that all went as it should.
 fn serves(run: impl Fn(&[&str]) -> String, names: &[&str]) {
+    serves_as(USER, None, run, names);
+}
+
+/// The same as a user with a password, which the program gets behind the other arguments.
+fn serves_by_scram(run: impl Fn(&[&str]) -> String, names: &[&str]) {
+    serves_as(SECRETIVE, Some(PASSWORD), run, names);
+}
+
+fn serves_as(user: &str, password: Option<&str>, run: impl Fn(&[&str]) -> String, names: &[&str]) {
     let runs = |port: u16, name: &str| {
-        let told = run(&[&port.to_string(), USER, name]);
+        let port = port.to_string();
+        let mut arguments = vec![port.as_str(), user, name];
+        arguments.extend(password);
+        let told = run(&arguments);
         for driver in names {
             let line = format!("{driver} ok");
             let is_there = told.lines().any(|told| told == line);
@@ -31,6 +43,10 @@ fn serves(run: impl Fn(&[&str]) -> String, names: &[&str]) {
         for mode in [PoolMode::Transaction, PoolMode::Session] {
             let proxy = TestProxy::with(way, |settings| {
                 settings.pool_mode = mode;
+                if let Some(password) = password {
+                    settings.auth_type = AuthType::Scram;
+                    settings.users.insert(user.into(), password.into());
+                }
                 settings.default_pool_size = match mode {
                     PoolMode::Session => SERVERS_OF_SESSIONS,
                     _ => SERVERS,
@@ -46,32 +62,34 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path")
 }
 
-/// Runs a script of Python with the packages of `drivers_python`.
-fn python_serves(script: &str, names: &[&str]) {
+/// A script of Python, with the packages of `drivers_python`.
+fn python(script: &str) -> impl Fn(&[&str]) -> String {
     let source = Source::of(PACKAGE, "drivers_python", &["requirements.txt"]);
     let folder = source.installed(install::python);
     let program = folder.join("venv/bin/python");
     let script = source.file(script);
-    serves(
-        |arguments| {
-            run(
-                text(&program),
-                &[&[text(&script)], arguments].concat(),
-                &folder,
-            )
-        },
-        names,
-    );
+    move |arguments| {
+        run(
+            text(&program),
+            &[&[text(&script)], arguments].concat(),
+            &folder,
+        )
+    }
 }
 
 #[test]
 fn drivers_of_python_work() {
-    python_serves("run.py", &["psycopg", "asyncpg", "sqlalchemy"]);
+    serves(python("run.py"), &["psycopg", "asyncpg", "sqlalchemy"]);
+}
+
+#[test]
+fn psycopg2_works() {
+    serves_by_scram(python("run_psycopg2.py"), &["psycopg2"]);
 }
 
 #[test]
 fn django_works() {
-    python_serves("run_django.py", &["django"]);
+    serves(python("run_django.py"), &["django"]);
 }
 
 #[test]
