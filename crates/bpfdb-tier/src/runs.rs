@@ -278,6 +278,8 @@ impl<D: Disk> Runs<D> {
             Status::TierUnavailable
         })?;
         drop(reads);
+        // A read that was late has ended by now: else the next one would not seem to be alone.
+        self.take_completions();
         match entry::decode(&bytes[..read], self.engine, place, key, len) {
             Ok(value) => {
                 let head = size - value.len();
