@@ -125,7 +125,9 @@ impl Proxy {
 
     pub(super) fn is_old(&self, id: Id) -> bool {
         let server = &self.servers[id];
-        let limit = self.settings.lifetime(&self.pools[server.pool as usize].database);
+        let limit = self
+            .settings
+            .lifetime(&self.pools[server.pool as usize].database);
         // Asked with each transaction: exact to a tick.
         is_over(server.opened, limit, self.ticked)
     }
