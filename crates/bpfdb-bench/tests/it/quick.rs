@@ -162,7 +162,14 @@ fn one_scenario_can_be_chosen() {
 #[test]
 fn tables_are_asked() {
     let report = report(&["--only", "tables"]);
-    assert_eq!(names(&report), ["tables", "tables-many", "tables-ranges"]);
+    let expected = [
+        "tables",
+        "tables-many",
+        "tables-ranges",
+        "tables-pool",
+        "tables-pool-rates",
+    ];
+    assert_eq!(names(&report), expected);
     for table in 0..2 {
         let rows = report["tables"][table]["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), 6, "a depth each");
