@@ -115,6 +115,9 @@ impl Parameters {
                 changed.push((name, there.clone()));
             }
         }
+        if !changed.is_empty() {
+            self.changed();
+        }
         changed
     }
 
@@ -211,6 +214,8 @@ mod tests {
         assert_eq!(client.adopt(&server), [("DateStyle", "ISO, MDY".into())]);
         assert_eq!(client.adopt(&server), []);
         assert_eq!(client.statement(&server), None);
+        // The kernel compares digests.
+        assert_eq!(client.digest(), of(&[("DateStyle", "ISO, MDY")]).digest());
         // What it has not set stays the server's.
         assert_eq!(
             (client.get("TimeZone"), client.get("is_superuser")),

@@ -142,6 +142,8 @@ impl Proxy {
         // The word says from now on which server it has.
         if let Some(server) = client.server.take() {
             self.servers[server].client = None;
+            // It was not read while its client had much to read.
+            self.server_waits(server);
         }
     }
 

@@ -152,6 +152,8 @@ impl Proxy {
             client.server = None;
             needs_reset = std::mem::take(&mut client.pinned);
         }
+        // It was not read while that client had much to read.
+        self.server_waits(id);
         self.put_right(id, needs_reset);
     }
 
