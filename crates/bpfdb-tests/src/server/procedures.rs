@@ -47,10 +47,12 @@ pub fn is(one: &Reply, field: &str, value: &str) -> bool {
         .is_some_and(|found| found.text == value.as_bytes())
 }
 
-/// As a rule.
+/// As a rule: the daemon gives a connection back after its reply, when it has a processor.
 pub fn back_to_kernel(client: &mut Client) {
-    client.say("GET nothing");
-    std::thread::sleep(std::time::Duration::from_millis(2));
+    for _ in 0..3 {
+        client.say("GET nothing");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
 }
 
 /// What PROCEDURES says of this one.
