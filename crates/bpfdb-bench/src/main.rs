@@ -64,7 +64,7 @@ struct Arguments {
     /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Scenario>,
-    /// Of durability, tables and tier measure only these, separated by commas
+    /// Of durability, tables, proxy and tier measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     parts: Vec<Part>,
     /// Tiny sizes: shows that the benchmarks work, not how fast anything is
@@ -179,7 +179,7 @@ fn measure(
             let folder = arguments.data_dir.as_deref();
             table::measure(plan, &arguments.parts, folder)
         }
-        Scenario::Proxy => proxy::measure(plan),
+        Scenario::Proxy => proxy::measure(plan, &arguments.parts),
         Scenario::Tier => {
             let folder = arguments.data_dir.as_deref();
             tier::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())

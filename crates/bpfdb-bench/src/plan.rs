@@ -52,7 +52,7 @@ pub(crate) enum Scenario {
     Tier,
 }
 
-/// A part of the scenarios `durability`, `tables` and `tier`, with tables of its own.
+/// A part of the scenarios `durability`, `tables`, `proxy` and `tier`, with tables of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// What the log costs inside the kernel
@@ -71,6 +71,12 @@ pub(crate) enum Part {
     Ranges,
     /// Look-ups with less memory than the table has bytes, against vmcache
     Pool,
+    /// Clients, proxy and database on one machine
+    Here,
+    /// Clients and database elsewhere than the proxy
+    Remote,
+    /// The proxy with a mirror and without
+    Mirror,
     /// Values in files
     Values,
     /// What a snapshot costs, and writers beside many of them and beside a checkpoint
@@ -92,6 +98,8 @@ impl Part {
     ];
     /// Those of `tables`.
     pub(crate) const TABLES: [Self; 3] = [Self::Lookups, Self::Ranges, Self::Pool];
+    /// Those of `proxy`.
+    pub(crate) const PROXY: [Self; 3] = [Self::Here, Self::Remote, Self::Mirror];
     /// Those of `tier`.
     pub(crate) const TIER: [Self; 4] = [Self::Values, Self::Snapshots, Self::Report, Self::Ycsb];
 

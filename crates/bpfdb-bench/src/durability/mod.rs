@@ -170,6 +170,9 @@ pub(crate) fn measure(
             Part::Lookups
             | Part::Ranges
             | Part::Pool
+            | Part::Here
+            | Part::Remote
+            | Part::Mirror
             | Part::Values
             | Part::Snapshots
             | Part::Report

@@ -26,7 +26,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::machine;
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 use crate::postgres::{self, PgbenchAt, Postgres, Work};
 use crate::report::Table;
 use crate::sample::Sample;
@@ -89,21 +89,23 @@ pub(crate) struct Networks {
     elsewhere: NetworkNamespace,
 }
 
-pub(crate) fn measure(plan: &Plan) -> Result<Vec<Table>> {
+pub(crate) fn measure(plan: &Plan, only: &[Part]) -> Result<Vec<Table>> {
     if !subject::is_built()? {
         return Ok(vec![tables::skipped("bpfdb-proxy is not built")]);
     }
     machine::raise_descriptor_limit(DESCRIPTORS)?;
     let [elsewhere, own] = NetworkNamespace::veth_pair()?;
     let networks = Networks { own, elsewhere };
-    networks.own.visit(|| measure_within(plan, &networks))?
+    networks
+        .own
+        .visit(|| measure_within(plan, only, &networks))?
 }
 
-fn measure_within(plan: &Plan, networks: &Networks) -> Result<Vec<Table>> {
+fn measure_within(plan: &Plan, only: &[Part], networks: &Networks) -> Result<Vec<Table>> {
     let cgroup = Cgroup::enter()?;
     let folder = tempfile::tempdir().context("create a folder")?;
     let postgres = start_postgres(plan, networks, folder.path())?;
-    let mut all = series::all(plan, &cgroup);
+    let mut all = series::chosen(plan, only, &cgroup);
     for round in 0..plan.rounds {
         eprintln!("proxy: round {} of {}", round + 1, plan.rounds);
         for series in &mut all {

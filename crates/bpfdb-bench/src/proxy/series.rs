@@ -3,7 +3,7 @@
 use super::cgroup::Cgroup;
 use super::subject::{self, Subject};
 use super::{Figures, Load, MANY, ycsb};
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 
 /// What a series is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,23 +24,26 @@ pub(super) struct Series {
     pub(super) figures: Vec<Figures>,
 }
 
-pub(super) fn all(plan: &Plan, cgroup: &Cgroup) -> Vec<Series> {
-    let series = |about, subjects: Vec<Subject>, loads: Vec<Load>| Series {
-        about,
-        figures: loads.iter().map(|_| Figures::of(subjects.len())).collect(),
-        subjects,
-        loads,
-    };
-    let quick = plan.quick;
-    vec![
-        series(Subjects::Local, subject::local(cgroup), local(quick)),
-        series(Subjects::Remote, subject::remote(), remote(quick)),
-        series(
-            Subjects::Mirrored,
-            subject::mirrored(cgroup),
-            mirrored(quick),
-        ),
-    ]
+/// Those of these parts.
+pub(super) fn chosen(plan: &Plan, only: &[Part], cgroup: &Cgroup) -> Vec<Series> {
+    let parts = Part::chosen(&Part::PROXY, only);
+    let series = parts.into_iter().map(|part| {
+        let (about, subjects, loads) = match part {
+            Part::Remote => (Subjects::Remote, subject::remote(), remote(plan.quick)),
+            Part::Mirror => {
+                let subjects = subject::mirrored(cgroup);
+                (Subjects::Mirrored, subjects, mirrored(plan.quick))
+            }
+            _ => (Subjects::Local, subject::local(cgroup), local(plan.quick)),
+        };
+        Series {
+            about,
+            figures: loads.iter().map(|_| Figures::of(subjects.len())).collect(),
+            subjects,
+            loads,
+        }
+    });
+    series.collect()
 }
 
 const CLIENTS: [u32; 3] = [1, 16, 64];

@@ -74,6 +74,11 @@ impl ConnectionTable {
         self.closing.push((index, cookie));
     }
 
+    /// Is any to be closed?
+    pub(crate) fn has_closing(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
     /// Index and cookie of those that are to be closed now.
     pub(crate) fn take_closing(&mut self) -> Vec<(u32, u64)> {
         std::mem::take(&mut self.closing)

@@ -40,6 +40,8 @@ use crate::stats::statistics::Statistics;
 const DRAIN_PERIOD: Duration = Duration::from_millis(10);
 /// How long no connection is accepted after there were no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Events of which the messages are sent together. A subscriber waits for the time slices of so many clients at most.
+const PUBLISHED_TOGETHER: usize = 16;
 /// Bytes.
 const RECEIVE_BUFFER: usize = 64 * 1024;
 
@@ -130,8 +132,9 @@ impl Server {
         self.instance.statistics.set_ready(true);
         loop {
             self.poll.wait(&mut events, Some(self.timeout()))?;
-            for event in &events {
+            for (number, event) in events.iter().enumerate() {
                 if event.source == Source::Stop {
+                    self.send_pushed();
                     tracing::info!(address = %self.address(), "stopping");
                     self.instance.statistics.set_ready(false);
                     let address = self.address();
@@ -145,9 +148,14 @@ impl Server {
                 }
                 self.handle(event);
                 self.serve_waiters();
-                self.send_pushed();
-                self.close_those_told();
+                // What some clients have published goes to a subscriber by one send(). Those that are to be
+                // closed get what was published before.
+                if self.connections.has_closing() || (number + 1) % PUBLISHED_TOGETHER == 0 {
+                    self.send_pushed();
+                    self.close_those_told();
+                }
             }
+            self.send_pushed();
             self.look_at_waited();
             self.look_at_expiring();
             self.wake_resting();
