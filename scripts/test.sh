@@ -43,6 +43,10 @@ one() {
 		else
 			tail -n 40 "$output" >>"$output.why"
 		fi
+		# libtest says after a minute that a test is still running.
+		sed -n 's/^test \([a-z0-9_:]*\) has been running for over.*/\1/p' "$output" | while read -r slow; do
+			grep -q "^test $slow \.\.\. " "$output" || echo "test: $slow did not end" >>"$output.why"
+		done
 		names=$(sed -n 's/^    \([a-z0-9_]*::[a-z0-9_:]*\)$/\1/p' "$output.why" | sort -u)
 		if [ -n "$names" ] && [ "$(printf '%s\n' "$names" | wc -l)" -le "$FORGIVEN" ]; then
 			# shellcheck disable=SC2086 # a list of names

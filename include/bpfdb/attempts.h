@@ -28,6 +28,9 @@
  *   daemon          no memory, and pages of  DAEMON_MEMORY_      until they are    as above
  *                   large collections that   TRIES               removed, others
  *                   are gone                                     served
+ *   daemon          LOG_FULL of a command    DAEMON_DRAIN_       until it is       the Error
+ *                   that has filled it with  TRIES               written, others
+ *                   pages of collections                         served
  *   EXEC, script    the same, from the       the same, until     the same          the Error
  *                   beginning                they took
  *                                            DAEMON_MOMENT
@@ -61,6 +64,9 @@
 #define BPFDB_DAEMON_PROGRAM_PAUSE 1000 /* microseconds */
 #define BPFDB_DAEMON_MEMORY_TRIES 500
 #define BPFDB_DAEMON_MEMORY_PAUSE 1000 /* microseconds: half of what adding a segment takes */
+/* A command logs the pages of large collections before it commits: an attempt that begins before those
+ * of the last one are written fills what room there is, and ends as that did. */
+#define BPFDB_DAEMON_DRAIN_TRIES 20
 /* Of all attempts together, without the pauses. One attempt of a long transaction may need more
  * memory, or more of the log, than there is. */
 #define BPFDB_DAEMON_MOMENT 1000000 /* microseconds */

@@ -1,9 +1,9 @@
 //! How often the daemon tries something again. `include/bpfdb/attempts.h` has the numbers, in
 //! one table with those of the engine and of the kernel's front end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bpfdb::{Status, abi};
+use bpfdb::{Engine, Status, abi};
 
 use super::context::Context;
 use super::large;
@@ -21,6 +21,11 @@ pub(crate) const PAUSED: Duration = Duration::from_millis(1);
 /// ended so have not taken more time than this, all together. One that takes long may need more than
 /// there is.
 pub(super) const MOMENT: Duration = Duration::from_micros(abi::BPFDB_DAEMON_MOMENT as u64);
+
+/// How long a command waits for the log to be written out, as long as one that makes attempts meanwhile.
+const LOG_PATIENCE: Duration = Duration::from_micros(
+    abi::BPFDB_DAEMON_MEMORY_TRIES as u64 * abi::BPFDB_DAEMON_MEMORY_PAUSE as u64,
+);
 
 /// Memory is being added, or the log is being written out, or opened again.
 pub(super) fn passes(status: Status) -> bool {
@@ -76,12 +81,16 @@ const INSISTS: u32 = 4;
 /// How often a command waits for garbage to be removed.
 const ROUNDS: u32 = abi::BPFDB_DAEMON_MEMORY_TRIES;
 
+/// How often a command waits until the log is written out that has logged outside of its transaction.
+const DRAINS: u32 = abi::BPFDB_DAEMON_DRAIN_TRIES;
+
 /// Counts the attempts of one command.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     attempts: u32,
     shortage: Option<Box<Shortage>>,
     logged: Logged,
+    drain: Option<Box<Drain>>,
 }
 
 /// What attempts have logged outside of their transactions, for collections that are written anew: in units that need
@@ -102,6 +111,28 @@ impl Logged {
 
     fn end_attempt(&mut self) {
         self.most = self.most.max(std::mem::take(&mut self.by_this));
+    }
+}
+
+/// The last attempt has filled the log with what it has logged outside of its transaction. One that begins while
+/// that is there fills what is left, and ends in the same way: so none begins before it is written out.
+#[derive(Debug)]
+struct Drain {
+    /// What is to be durable.
+    timestamp: u64,
+    /// The log has not been written out by then: the disk does not answer.
+    until: Instant,
+    /// How often it has waited, this time included.
+    times: u32,
+}
+
+impl Drain {
+    fn is_over(&self, engine: &Engine) -> bool {
+        self.is_written(engine) || Instant::now() >= self.until
+    }
+
+    fn is_written(&self, engine: &Engine) -> bool {
+        engine.durable() >= self.timestamp
     }
 }
 
@@ -203,14 +234,42 @@ impl Backoff {
         !shortage.is_collected
     }
 
-    /// Does it wait for garbage to be removed? Before that another attempt makes no sense.
-    pub(crate) fn is_waiting(&self) -> bool {
+    /// Does it wait for garbage to be removed, or for the log to be written out? Before that another attempt
+    /// makes no sense.
+    pub(crate) fn is_waiting(&self, engine: &Engine) -> bool {
         let waiting = self.shortage.as_ref().and_then(|s| s.garbage.as_ref());
         waiting.is_some_and(|waiting| !waiting.request.is_over())
+            || self
+                .drain
+                .as_ref()
+                .is_some_and(|drain| !drain.is_over(engine))
+    }
+
+    /// The log is full, also of what this command has logged outside of its transaction: is it to be tried again
+    /// when that is written out?
+    fn waits_for_log(&mut self, context: &mut Context<'_>) -> bool {
+        let times = match &self.drain {
+            None => 0,
+            Some(drain) if drain.is_written(context.engine) => drain.times,
+            Some(_) => DRAINS,
+        };
+        if times >= DRAINS {
+            return false;
+        }
+        self.drain = Some(Box::new(Drain {
+            timestamp: context.engine.now(),
+            until: Instant::now() + LOG_PATIENCE,
+            times: times + 1,
+        }));
+        context.rest(PAUSED);
+        true
     }
 
     /// The same for all but garbage.
     fn waits(&mut self, context: &mut Context<'_>, status: Status) -> bool {
+        if status == Status::LogFull && self.logged.most > 0 {
+            return self.waits_for_log(context);
+        }
         let evicts = context.instance.evictor.rules().evicts();
         if evicts && is_shortage(status) && self.is_hopeless(context) {
             return false;

@@ -93,7 +93,7 @@ impl Running {
         if self.rests_until().is_some() {
             return Some(self);
         }
-        if self.backoff.is_waiting() {
+        if self.backoff.is_waiting(context.engine) {
             let rests_until = Some(Instant::now() + PAUSED);
             return Some(Self {
                 rests_until,

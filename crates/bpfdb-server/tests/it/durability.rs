@@ -16,8 +16,7 @@ use common::lent::logged;
 use common::procedures::{ask, back_to_kernel, load};
 use common::{Client, TestServer, kernel_calls, show, wait_until};
 
-/// Longer than a flush and the thread's interval between two of them, and shorter than what the
-/// engine waits for a disk before it is read-only.
+/// Longer than a flush and the thread's interval between two of them.
 const WHILE: Duration = Duration::from_millis(200);
 
 fn start(disk: &SimulatedDisk) -> TestServer {
@@ -472,7 +471,12 @@ fn fill_and_empty_a_disk() {
 
 #[test]
 fn a_disk_that_does_not_answer_stops_writers_and_no_reader() {
-    let (disk, server) = logged();
+    let disk = SimulatedDisk::new(10);
+    let settings = Settings {
+        local_clients: common::cgroup::chosen(),
+        ..Settings::default()
+    };
+    let server = TestServer::start_logged_as_told(&disk, settings, Duration::from_secs(1));
     let mut client = server.client();
     assert_eq!(client.say("SET a 1"), "+OK\r\n");
     disk.hold(true);

@@ -101,20 +101,24 @@ impl TestServer {
     }
 
     /// The same on an engine with a log, which has what `disk` has. The interval between
-    /// flushes is 20 ms.
+    /// flushes is 20 ms. The engine takes writes however long the disk is held: a test does so for as long as
+    /// its own requests take, which is no time that it could know.
     pub fn start_logged(disk: &SimulatedDisk, settings: Settings) -> Self {
         let local_clients = cgroup::chosen();
-        Self::start_logged_as_told(
-            disk,
-            Settings {
-                local_clients,
-                ..settings
-            },
-        )
+        let settings = Settings {
+            local_clients,
+            ..settings
+        };
+        Self::start_logged_as_told(disk, settings, PATIENCE)
     }
 
-    /// The same, with exactly these settings but the port.
-    pub fn start_logged_as_told(disk: &SimulatedDisk, settings: Settings) -> Self {
+    /// The same, with exactly these settings but the port; it is read-only when the disk has not answered
+    /// for `exposure`.
+    pub fn start_logged_as_told(
+        disk: &SimulatedDisk,
+        settings: Settings,
+        exposure: Duration,
+    ) -> Self {
         cgroup::own();
         let engine = Engine::create(&bpfdb::Options {
             memory_limit: 256 << 20,
@@ -123,6 +127,7 @@ impl TestServer {
         })
         .expect("an engine");
         let options = bpfdb_durability::Options {
+            exposure,
             files: bpfdb_log::Options {
                 segment_size: 4 << 20,
                 batch_size: 1 << 20,

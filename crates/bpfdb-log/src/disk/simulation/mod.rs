@@ -26,6 +26,7 @@ mod random;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -120,8 +121,20 @@ struct Hold {
 
 #[derive(Default)]
 struct Held {
-    is_held: bool,
+    since: Option<Instant>,
     waiting: usize,
+}
+
+/// The longest time for which a disk can be held: a test that fails meanwhile ends its server or its log, which
+/// waits for the disk, and would do so for ever.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
+
+impl Held {
+    /// How much longer writes and flushes wait.
+    fn left(&self) -> Duration {
+        let left = |since: Instant| LONGEST_HOLD.saturating_sub(since.elapsed());
+        self.since.map_or(Duration::ZERO, left)
+    }
 }
 
 /// An open file.
@@ -207,9 +220,9 @@ impl SimulatedDisk {
         self.lock().direct = direct;
     }
 
-    /// A slow disk: writes and flushes wait, until this is called again with `false`.
+    /// A slow disk: writes and flushes wait, until this is called again with `false`, or for a minute.
     pub fn hold(&self, held: bool) {
-        self.held().is_held = held;
+        self.held().since = held.then(Instant::now);
         self.hold.released.notify_all();
     }
 
@@ -229,8 +242,15 @@ impl SimulatedDisk {
         }
         let mut held = self.held();
         held.waiting += 1;
-        let released = self.hold.released.wait_while(held, |held| held.is_held);
-        released.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+        loop {
+            let left = held.left();
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.hold.released.wait_timeout(held, left);
+            held = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        held.waiting -= 1;
     }
 
     /// Takes the power away, and gives it back.

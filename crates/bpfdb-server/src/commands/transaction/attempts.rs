@@ -31,7 +31,7 @@ impl Attempts {
         if self.failed == 0 {
             return false;
         }
-        if self.backoff.is_waiting() {
+        if self.backoff.is_waiting(context.engine) {
             context.rest(attempts::PAUSED);
             return true;
         }
