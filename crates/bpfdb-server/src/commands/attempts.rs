@@ -90,7 +90,6 @@ pub(crate) struct Backoff {
     attempts: u32,
     shortage: Option<Box<Shortage>>,
     logged: Logged,
-    drain: Option<Box<Drain>>,
 }
 
 /// What attempts have logged outside of their transactions, for collections that are written anew: in units that need
@@ -146,9 +145,10 @@ impl StepStart {
     }
 }
 
-/// What is done about memory that a command has not found.
+/// What is done about memory, or room in the log, that a command has not found.
 #[derive(Debug, Default)]
 struct Shortage {
+    drain: Option<Drain>,
     eviction: Option<Eviction>,
     garbage: Option<Waiting>,
     /// There is no more garbage that could make room for it.
@@ -237,18 +237,19 @@ impl Backoff {
     /// Does it wait for garbage to be removed, or for the log to be written out? Before that another attempt
     /// makes no sense.
     pub(crate) fn is_waiting(&self, engine: &Engine) -> bool {
-        let waiting = self.shortage.as_ref().and_then(|s| s.garbage.as_ref());
-        waiting.is_some_and(|waiting| !waiting.request.is_over())
-            || self
-                .drain
-                .as_ref()
-                .is_some_and(|drain| !drain.is_over(engine))
+        self.shortage.as_ref().is_some_and(|shortage| {
+            let garbage = shortage.garbage.as_ref();
+            let drain = shortage.drain.as_ref();
+            garbage.is_some_and(|waiting| !waiting.request.is_over())
+                || drain.is_some_and(|drain| !drain.is_over(engine))
+        })
     }
 
     /// The log is full, also of what this command has logged outside of its transaction: is it to be tried again
     /// when that is written out?
     fn waits_for_log(&mut self, context: &mut Context<'_>) -> bool {
-        let times = match &self.drain {
+        let shortage = self.shortage.get_or_insert_default();
+        let times = match &shortage.drain {
             None => 0,
             Some(drain) if drain.is_written(context.engine) => drain.times,
             Some(_) => DRAINS,
@@ -256,11 +257,11 @@ impl Backoff {
         if times >= DRAINS {
             return false;
         }
-        self.drain = Some(Box::new(Drain {
+        shortage.drain = Some(Drain {
             timestamp: context.engine.now(),
             until: Instant::now() + LOG_PATIENCE,
             times: times + 1,
-        }));
+        });
         context.rest(PAUSED);
         true
     }
