@@ -8,17 +8,7 @@
 #define BPFDB_DRIVER_TIMER_BPF_H
 
 #include "../operators/maintenance.bpf.h"
-
-struct maintenance {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct maintenance);
-} maintenance SEC(".maps");
+#include "timer_map.bpf.h"
 
 #define CLOCK_MONOTONIC 1
 

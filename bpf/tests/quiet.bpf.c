@@ -6,7 +6,7 @@
  */
 #include <bpfdb/bpfdb.bpf.h>
 
-#include "../driver/timer.bpf.h"
+#include "../driver/timer_map.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
