@@ -331,6 +331,8 @@ fn a_block_that_is_too_large_for_the_ring_says_so() {
     let all = format!(":{ELEMENTS}\r\n");
     // While the disk keeps up there is room for many.
     assert_eq!(say(&mut client, &write_anew(0)), all);
+    // All of the ring is free.
+    assert_eq!(say(&mut client, "WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
     disk.hold(true);
     say(&mut client, "MULTI");
     for key in 0..8 {
