@@ -12,7 +12,7 @@ use nix::mount::{MsFlags, mount};
 
 use crate::console::{ADMIN, console, shown};
 use crate::postgres::{self, Postgres, USER};
-use crate::proxy::TestProxy;
+use crate::proxy::{TestProxy, Way};
 use crate::wire::{Wire, error, query, start_packet};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,13 +50,17 @@ fn alone(work: impl FnOnce(Hosts) + Send + 'static) {
 
 fn before(postgres: &Postgres) -> TestProxy {
     let text = format!("host={NAME} port={}", postgres.port);
-    TestProxy::that_reloads(|settings| {
-        let database = text.parse().expect("a database");
-        settings.databases = [(ANY_DATABASE.to_owned(), database)].into();
-        settings.administration.admin_users = vec![ADMIN.into()];
-        settings.dns_max_ttl = Duration::from_millis(100);
-        settings.dns_nxdomain_ttl = Duration::from_millis(100);
-    })
+    TestProxy::that_reloads(
+        Way::Plain,
+        || {},
+        |settings| {
+            let database = text.parse().expect("a database");
+            settings.databases = [(ANY_DATABASE.to_owned(), database)].into();
+            settings.administration.admin_users = vec![ADMIN.into()];
+            settings.dns_max_ttl = Duration::from_millis(100);
+            settings.dns_nxdomain_ttl = Duration::from_millis(100);
+        },
+    )
 }
 
 /// What a client hears that is not let in.

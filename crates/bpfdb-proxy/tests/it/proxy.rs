@@ -27,11 +27,12 @@ pub(crate) enum Way {
 pub(crate) const WAYS: [Way; 3] = [Way::Kernel, Way::Slow, Way::Plain];
 
 pub(crate) struct TestProxy {
+    way: Way,
     pub(crate) port: u16,
     pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<u64>>,
-    /// Of two proxies in a cgroup one has the ends of a database.
+    /// What it has the ends by.
     alone: Option<MutexGuard<'static, ()>>,
 }
 
@@ -42,13 +43,17 @@ impl TestProxy {
     }
 
     pub(crate) fn with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
-        let alone = (way != Way::Plain).then(|| bpfdb_tests::serial::lock("ends"));
-        Self::beside(way, alone, change)
+        Self::beside(way, alone(way), change)
     }
 
-    /// RELOAD reads the same settings again, as from a file.
-    pub(crate) fn that_reloads(change: impl FnOnce(&mut Settings)) -> Self {
-        Self::begin(Way::Plain, None, true, change)
+    /// RELOAD reads the same settings again, as from a file. While it does, `meanwhile`, the proxy serves nobody.
+    pub(crate) fn that_reloads(
+        way: Way,
+        meanwhile: impl Fn() + Send + 'static,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let alone = alone(way);
+        Self::begin(way, alone, Some(Box::new(meanwhile)), change)
     }
 
     /// Beside another one, which has the ends.
@@ -57,13 +62,13 @@ impl TestProxy {
         alone: Option<MutexGuard<'static, ()>>,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        Self::begin(way, alone, false, change)
+        Self::begin(way, alone, None, change)
     }
 
     fn begin(
         way: Way,
         alone: Option<MutexGuard<'static, ()>>,
-        reloads: bool,
+        reloads: Option<Box<dyn Fn() + Send>>,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let port = postgres::shared().port;
@@ -79,15 +84,18 @@ impl TestProxy {
         change(&mut settings);
         let (sender, receiver) = channel();
         let thread = thread::spawn(move || {
-            let source = reloads.then(|| settings.clone());
+            let source = reloads.map(|meanwhile| (settings.clone(), meanwhile));
             let (mut proxy, stopper) = Proxy::new(settings).expect("a proxy");
-            if let Some(settings) = source {
+            if let Some((settings, meanwhile)) = source {
                 let warnings = Vec::new();
                 let file = move || File {
                     settings: settings.clone(),
                     warnings: warnings.clone(),
                 };
-                proxy.on_reload(move || Ok(file()));
+                proxy.on_reload(move || {
+                    meanwhile();
+                    Ok(file())
+                });
             }
             let port = proxy.address().expect("an address").port();
             sender
@@ -98,6 +106,7 @@ impl TestProxy {
         });
         let (port, metrics, stopper) = receiver.recv().expect("it has started");
         Self {
+            way,
             port,
             metrics,
             stopper,
@@ -120,6 +129,17 @@ impl TestProxy {
         self.alone.take()
     }
 
+    /// Ends it. If there are programs that serve, they have brought so many requests at least, and else none.
+    pub(crate) fn brought(self, at_least: u64) {
+        let way = self.way;
+        let brought = self.stop();
+        let is_right = match way {
+            Way::Kernel => brought >= at_least,
+            Way::Slow | Way::Plain => brought == 0,
+        };
+        assert!(is_right, "{way:?}: {brought}, not {at_least}");
+    }
+
     /// Ends it; how many requests were brought by the kernel.
     pub(crate) fn stop(mut self) -> u64 {
         self.stopper.stop();
@@ -129,6 +149,11 @@ impl TestProxy {
             .join()
             .expect("it has not failed")
     }
+}
+
+/// Of two proxies in a cgroup one has the ends of a database.
+fn alone(way: Way) -> Option<MutexGuard<'static, ()>> {
+    (way != Way::Plain).then(|| bpfdb_tests::serial::lock("ends"))
 }
 
 impl Drop for TestProxy {
