@@ -132,9 +132,7 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 			}
 			if (s)
 				return ROUTE_SERVER + s - 1;
-			/* What is parked has no copy yet when it goes to a server. */
 			if (!LOAD(pool_at(client->pool)->is_full) ||
-			    LOAD(pool_at(client->pool)->is_mirrored) ||
 			    !client_park(m, client, slot)) {
 				COUNT_PG(slow_server);
 				return ROUTE_SLOW;
@@ -164,32 +162,61 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 	return ROUTE_SLOW;
 }
 
+/* Does the next request of a client begin a transaction? `w`: the client's word before it. */
+static __always_inline bool word_begins(u64 w)
+{
+	return word_state(w) != BPFDB_PROXY_LINKED || !(w & (BPFDB_PROXY_DUE | BPFDB_PROXY_OPEN));
+}
+
 /*
  * A copy of a request of n bytes, which the process gets when it is submitted; NULL: there is no room, or the
- * request is too long. `w`: its client's word before it. It is submitted before the request is brought: so it
+ * request is too long. `w`: its client's word. It is submitted before the request is brought: so it
  * is there before the reply, and before whatever the client sends next.
  */
-static __always_inline struct bpfdb_proxy_copy *request_copy(struct sk_msg_md *m, u32 slot, u64 w,
-							     u64 n)
+static __always_inline struct bpfdb_proxy_copy *request_copy(const void *bytes, u64 n, u32 slot,
+							     u64 w, bool begins)
 {
 	struct bpfdb_proxy_copy *copy;
 
 	OPAQUE(n);
 	if (n > BPFDB_PROXY_COPY_MAX)
 		return NULL;
-	copy = bpf_ringbuf_reserve(&copies, sizeof(*copy), 0);
+	if (likely(n <= BPFDB_PROXY_COPY_SHORT))
+		copy = bpf_ringbuf_reserve(&copies, COPY_SIZE(BPFDB_PROXY_COPY_SHORT), 0);
+	else
+		copy = bpf_ringbuf_reserve(&copies, COPY_SIZE(BPFDB_PROXY_COPY_MAX), 0);
 	if (!copy)
 		return NULL;
 	copy->client = slot;
 	copy->generation = word_generation(w);
 	copy->length = n;
-	copy->begins =
-		word_state(w) != BPFDB_PROXY_LINKED || !(w & (BPFDB_PROXY_DUE | BPFDB_PROXY_OPEN));
-	if (bpf_probe_read_kernel(copy->bytes, n, m->data)) {
+	copy->begins = begins;
+	copy->lost = client_at(slot)->lost;
+	if (bpf_probe_read_kernel(copy->bytes, n, bytes)) {
 		bpf_ringbuf_discard(copy, 0);
 		return NULL;
 	}
 	return copy;
+}
+
+/* Its request goes to a server. */
+static __always_inline void copy_submit(struct bpfdb_proxy_client *client,
+					struct bpfdb_proxy_copy *copy)
+{
+	u32 unwoken = LOAD(pool_at(client->pool)->copies_unwoken);
+
+	/* First: behind a record that is not submitted yet the process does not see it. */
+	STORE(client->copies, client->copies + 1);
+	bpf_ringbuf_submit(copy, unwoken ? BPF_RB_NO_WAKEUP : 0);
+}
+
+/* A transaction begins of which a copy finds room, or none: then its mirror gets nothing of it. So
+ * no client waits for a process that stands still. */
+static __always_inline void copies_begin(struct bpfdb_proxy_client *client, bool has_room)
+{
+	client->loses = !has_room;
+	if (!has_room)
+		STORE(client->lost, client->lost + 1);
 }
 
 static __always_inline u64 since(u64 begun, u64 now)
@@ -214,6 +241,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	u64 w = LOAD(client->word);
 	struct bpfdb_proxy_copy *copy = NULL;
 	struct bpfdb_proxy_server *server;
+	bool begins, is_copied;
 	int due, route;
 	u64 now;
 
@@ -235,9 +263,11 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		COUNT_PG(slow_order);
 		goto slow;
 	}
-	if (unlikely(LOAD(pool_at(client->pool)->is_mirrored))) {
-		copy = request_copy(m, slot, w, n);
-		if (!copy) {
+	begins = word_begins(w);
+	is_copied = LOAD(pool_at(client->pool)->is_mirrored) && (begins || !client->loses);
+	if (unlikely(is_copied)) {
+		copy = request_copy(m->data, n, slot, w, begins);
+		if (!copy && (!begins || n > BPFDB_PROXY_COPY_MAX)) {
 			COUNT_PG(slow_mirror);
 			goto slow;
 		}
@@ -247,13 +277,14 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	STORE(client->asked, now);
 	STORE(client->socket, (u64)own_tcp(m));
 	route = client_route(m, slot, due);
-	if (copy && route == ROUTE_SLOW)
+	if (copy && route < ROUTE_SERVER) {
+		/* It is made anew when what is parked goes to a server. */
 		bpf_ringbuf_discard(copy, 0);
-	else if (copy) {
-		/* First: behind a record that is not submitted yet the process does not see it. */
-		STORE(client->copies, client->copies + 1);
-		bpf_ringbuf_submit(
-			copy, LOAD(pool_at(client->pool)->copies_unwoken) ? BPF_RB_NO_WAKEUP : 0);
+	} else if (unlikely(is_copied) && route >= ROUTE_SERVER) {
+		if (begins)
+			copies_begin(client, copy);
+		if (copy)
+			copy_submit(client, copy);
 	}
 	if (route == ROUTE_SLOW)
 		goto slow;

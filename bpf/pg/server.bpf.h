@@ -158,6 +158,22 @@ __noinline int parked_into(struct sk_msg_md *m, u32 slot)
 	return n;
 }
 
+/* What a client has parked begins a transaction, and goes to a server: a copy for the mirror, if there is one. */
+__noinline int parked_copy(u32 slot)
+{
+	struct parking *parking = bpf_map_lookup_elem(&parked, &slot);
+	struct bpfdb_proxy_client *client = client_at(slot);
+	struct bpfdb_proxy_copy *copy;
+
+	if (likely(!LOAD(pool_at(client->pool)->is_mirrored)) || !parking)
+		return 0;
+	copy = request_copy(parking->bytes, client->parked, slot, LOAD(client->word), true);
+	copies_begin(client, copy);
+	if (copy)
+		copy_submit(client, copy);
+	return 0;
+}
+
 /* The second run over a reply, which is in the queue of its client. If that has nothing more to do,
  * the server is the next one's, and the rest of the message becomes the request that is parked. */
 static __always_inline int server_next(struct sk_msg_md *m, struct bpfdb_proxy_server *server,
@@ -185,6 +201,7 @@ static __always_inline int server_next(struct sk_msg_md *m, struct bpfdb_proxy_s
 		tell(BPFDB_PROXY_TAKE, found - 1);
 		return to_nobody(m);
 	}
+	parked_copy(found - 1);
 	STORE(next->parked, 0);
 	now = bpf_ktime_get_ns();
 	server->traffic.wait_time += since(LOAD(next->asked), now);

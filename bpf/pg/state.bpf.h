@@ -149,7 +149,9 @@ struct {
 	__uint(max_entries, 1 << 16);
 } events SEC(".maps");
 
-/* Requests for mirrors: struct bpfdb_proxy_copy. */
+/* Requests for mirrors: struct bpfdb_proxy_copy, as far as it has bytes. */
+#define COPY_SIZE(length) (__builtin_offsetof(struct bpfdb_proxy_copy, bytes) + (length))
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);

@@ -122,8 +122,9 @@ struct bpfdb_proxy_stream {
 	__u32 answers; /* messages since the last ReadyForQuery that are each the answer to one of a batch */
 };
 
-/* Longest request that is copied within the kernel, bytes. */
+/* Longest request that is copied within the kernel, bytes. Most are short: their copies take the room of so many. */
 #define BPFDB_PROXY_COPY_MAX 2048
+#define BPFDB_PROXY_COPY_SHORT 232
 
 /* A request that a client has sent and the kernel has brought, for the mirror of its database. */
 struct bpfdb_proxy_copy {
@@ -131,6 +132,8 @@ struct bpfdb_proxy_copy {
 	__u32 generation;
 	__u32 length;
 	__u32 begins; /* a transaction */
+	__u32 lost; /* as its client's, at that time */
+	__u32 pad;
 	__u8 bytes[BPFDB_PROXY_COPY_MAX];
 };
 
@@ -157,6 +160,8 @@ struct bpfdb_proxy_client {
 	__u32 parses, kept; /* Parse messages of the batch; bytes that are kept of them */
 	__u32 names; /* entries of `named` */
 	__u32 answered; /* messages of the last batch, once nothing is due */
+	__u32 lost; /* its transactions that a mirror gets nothing of: there was no room for a copy */
+	__u32 loses; /* that which is under way is one of them */
 	__u32 pad;
 	struct bpfdb_proxy_name name; /* the one that is looked up */
 	struct bpfdb_proxy_named named[BPFDB_PROXY_NAMED_MAX];
@@ -218,7 +223,7 @@ struct bpfdb_proxy_counters {
 	__u64 slow_order; /* bytes were under way through TCP */
 	__u64 slow_unread; /* too much was not read */
 	__u64 slow_server; /* no server was free, or none with the same parameters */
-	__u64 slow_mirror; /* there was no room for a copy */
+	__u64 slow_mirror; /* there was no room for a copy within a transaction, or it would be too long */
 	__u64 slow_statement; /* the server lacked a statement, or the unnamed one was elsewhere */
 	__u64 sending; /* a server was not taken: its last reply was under way */
 	__u64 ungiven; /* an appended byte was not needed */

@@ -132,6 +132,8 @@ pub(crate) struct Client {
     pub(crate) received: u64,
     /// Copies of its requests that have come from the kernel.
     pub(crate) copies: u32,
+    /// Its transactions of which the kernel had no room for copies, as far as that is known here.
+    pub(crate) lost: u32,
     /// What it sends to a mirror.
     pub(crate) mirrored: Mirrored,
     /// It has no connection: it sends to a mirror what another client has sent.
@@ -186,6 +188,7 @@ impl Client {
             sent: 0,
             received: 0,
             copies: 0,
+            lost: 0,
             mirrored: Mirrored::default(),
             shadow: None,
             is_adopted: false,

@@ -11,7 +11,8 @@
 //!
 //! 1. A client never waits for its shadow: what has no room in the queue is lost.
 //! 2. Transactions are lost as a whole. One that is lost after it has begun there is rolled back.
-//! 3. A shadow sends a request when the one before it was answered, as its client did.
+//! 3. A shadow sends what it has at once, as far as that is plain (`wire::hint`), and the next when all of that was
+//!    answered. Whatever else its client has sent waits for the answer to what is in front of it, as it did there.
 //! 4. After a loss a shadow gets nothing until it has done all that it has: then it has its client's statements and
 //!    parameters again.
 //! 5. Shadows whose clients are gone are lost first.
@@ -57,6 +58,8 @@ pub(crate) struct Shadow {
     pub(crate) is_stale: bool,
     /// It is lost for want of room, and for no fault of the mirror's.
     pub(crate) gives_way: bool,
+    /// It will be served when the mirrors have their turn.
+    pub(crate) is_fed: bool,
 }
 
 impl Shadow {
@@ -69,6 +72,7 @@ impl Shadow {
             own_size: 0,
             is_stale: false,
             gives_way: false,
+            is_fed: false,
         }
     }
 
@@ -98,17 +102,18 @@ impl Shadow {
         Some(left)
     }
 
-    /// Transactions that are done now. `queued`: bytes of the queue; `is_done`: the shadow has nothing to do.
-    pub(crate) fn done(&mut self, queued: usize, is_done: bool) -> u64 {
+    /// Transactions that are done now. `queued`: bytes of the queue; `unanswered`: requests that were sent; `is_done`:
+    /// the shadow has nothing to do.
+    pub(crate) fn done(&mut self, queued: usize, unanswered: usize, is_done: bool) -> u64 {
         let taken = self.put - queued as u64;
-        let before = self.begins.len();
-        while self.begins.get(1).is_some_and(|next| next.at < taken) {
-            self.begins.pop_front();
-        }
-        if is_done {
-            self.begins.clear();
-        }
-        (before - self.begins.len()) as u64
+        let begun = self.begins.partition_point(|begin| begin.at < taken);
+        // Of those that were begun the last one may go on, and each that is not done has a request without an answer.
+        let done = match is_done {
+            true => self.begins.len(),
+            false => begun.saturating_sub(unanswered.max(1)),
+        };
+        self.begins.drain(..done);
+        done as u64
     }
 
     /// Transactions that are not done.
@@ -160,11 +165,13 @@ mod tests {
             shadow.begin();
             shadow.put(10);
         }
-        assert_eq!((shadow.done(30, false), shadow.undone()), (0, 3));
+        assert_eq!((shadow.done(30, 0, false), shadow.undone()), (0, 3));
         // Part of the second one.
-        assert_eq!((shadow.done(15, false), shadow.undone()), (1, 2));
-        assert_eq!((shadow.done(0, false), shadow.undone()), (1, 1));
-        assert_eq!((shadow.done(0, true), shadow.undone()), (1, 0));
+        assert_eq!((shadow.done(15, 1, false), shadow.undone()), (1, 2));
+        // All of them, and none is answered.
+        assert_eq!((shadow.done(0, 2, false), shadow.undone()), (0, 2));
+        assert_eq!((shadow.done(0, 1, false), shadow.undone()), (1, 1));
+        assert_eq!((shadow.done(0, 0, true), shadow.undone()), (1, 0));
         assert_eq!(shadow.lag(), Duration::ZERO);
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Source {
     Kernel,
     /// The kernel side has copies of requests.
     Copies,
+    /// Servers of mirrors, which have an epoll of their own.
+    Mirrors,
     /// The kernel side has something to throw away.
     Sink,
     Client(Id),
@@ -58,6 +60,7 @@ impl Source {
             Self::Copies => 10,
             Self::Names => 11,
             Self::Ticks => 12,
+            Self::Mirrors => 13,
         }
     }
 
@@ -79,6 +82,7 @@ impl Source {
             10 => Self::Copies,
             11 => Self::Names,
             12 => Self::Ticks,
+            13 => Self::Mirrors,
             _ => Self::Sink,
         }
     }
@@ -194,6 +198,13 @@ impl Poll {
     }
 }
 
+/// Readable while it has events: one can be waited for within another.
+impl AsFd for Poll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+}
+
 /// A regular event. It costs nothing between two of them, as a limit of each wait would.
 #[derive(Debug)]
 pub(crate) struct Ticks(TimerFd);
@@ -238,6 +249,7 @@ mod tests {
             Source::Stop,
             Source::Kernel,
             Source::Sink,
+            Source::Mirrors,
             Source::Ticks,
             Source::Client(id),
             Source::Server(id),

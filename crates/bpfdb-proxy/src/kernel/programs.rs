@@ -202,6 +202,7 @@ impl Kernel {
             (&raw mut (*client).parked).write_volatile(0);
             (&raw mut (*client).unread).write_volatile(0);
             (&raw mut (*client).copies).write_volatile(0);
+            (&raw mut (*client).lost).write_volatile(0);
             (&raw mut (*client).names).write_volatile(0);
             (&raw mut (*client).asked).write_volatile(0);
             (&raw mut (*client).end).write_volatile(end);
@@ -432,6 +433,8 @@ pub(crate) struct Copied {
     pub(crate) generation: u32,
     /// A transaction begins with it.
     pub(crate) begins: bool,
+    /// So many of its client's transactions had found no room, ever.
+    pub(crate) lost: u32,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -450,10 +453,12 @@ fn copied(record: &[u8]) -> Option<Copied> {
     });
     let (client, generation) = (numbers.next()?, numbers.next()?);
     let (length, begins) = (numbers.next()? as usize, numbers.next()? != 0);
+    let lost = numbers.next()?;
     Some(Copied {
         client,
         generation,
         begins,
+        lost,
         bytes: bytes.get(..length)?.to_vec(),
     })
 }

@@ -156,6 +156,11 @@ impl Shared {
         atomic!(AtomicU32, self.client(client), copies).load(Ordering::SeqCst)
     }
 
+    /// A client's transactions for whose copies there was no room.
+    pub(crate) fn lost(&self, client: u32) -> u32 {
+        atomic!(AtomicU32, self.client(client), lost).load(Ordering::SeqCst)
+    }
+
     /// What went over a server within the kernel.
     pub(crate) fn traffic(&self, server: u32) -> Traffic {
         // SAFETY: within the mapping; numbers for people.

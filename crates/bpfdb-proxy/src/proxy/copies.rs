@@ -1,26 +1,37 @@
-//! Requests that the kernel has brought, for mirrors: how the process hears of them.
+//! When mirrors have their turn: many transactions are sent at once, and many replies read.
 //!
-//! A program that leaves a copy wakes the process, which costs a client more than its request does. So after
-//! the first copy the process looks for more by itself, at intervals, and no program wakes it until an interval has
-//! brought none.
+//! A program that leaves a copy of a request wakes the process, and so does each reply of a mirror, which costs a
+//! client more than its request does. So after the first copy the process looks for more by itself, at intervals, and neither
+//! programs nor mirrors wake it until an interval has brought nothing.
+//!
+//! ```text
+//!   programs ── copies ──┐                              ┌── requests of a shadow, at once ──► its server
+//!                        ├─► queues of shadows ── turn ─┤
+//!   clients of ours ─────┘                              └── replies since the last turn ◄── servers of mirrors
+//! ```
 
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Proxy;
+use super::Work;
+use crate::io::poll::{Interest, Source};
 use crate::io::slab::Id;
 use crate::kernel::programs::{Copied, Kernel};
 use crate::mirror::Mirrored;
 
-/// Between two looks: a copy waits for so long, at most.
-const INTERVAL: Duration = Duration::from_millis(1);
+/// Between two turns: a copy waits for so long, at most.
+const INTERVAL: Duration = Duration::from_millis(5);
+/// The same while a shadow has something that waits for an answer.
+const SHORT_INTERVAL: Duration = Duration::from_micros(500);
 /// A program that has lost its processor before it has submitted a copy is awaited for so long, at most.
 const COPY_TIME: Duration = Duration::from_secs(1);
 
-/// What makes the process look for copies.
+/// What gives mirrors their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// A program that leaves one.
+    /// A program that leaves a copy, or a reply.
     Woken,
     /// The time.
     Regular,
@@ -33,6 +44,10 @@ enum Mode {
 pub(super) struct Looking {
     mode: Mode,
     next: Instant,
+    /// Shadows that have got something to send.
+    pub(super) fed: Vec<Id>,
+    /// One of them waits for an answer before it sends what it has.
+    pub(super) is_held: bool,
 }
 
 impl Default for Looking {
@@ -40,6 +55,8 @@ impl Default for Looking {
         Self {
             mode: Mode::Woken,
             next: Instant::now(),
+            fed: Vec::new(),
+            is_held: false,
         }
     }
 }
@@ -60,36 +77,72 @@ impl Proxy {
         self.looking.mode == Mode::Regular
     }
 
-    /// A program that has left a copy has woken the process.
-    pub(super) fn woken_for_copies(&mut self) {
-        self.copies_seen();
+    /// A program that has left a copy has woken the process, or a mirror has.
+    pub(super) fn woken_for_mirrors(&mut self) {
+        self.serve_mirrors();
         self.look(Mode::Regular);
     }
 
-    /// Looks for copies, if it is time to.
+    /// A shadow has something to send.
+    pub(super) fn looking_begins(&mut self) {
+        if self.looking.mode == Mode::Woken {
+            self.look(Mode::Regular);
+        }
+    }
+
+    /// Gives mirrors their turn, if it is time to.
     pub(super) fn look_for_copies(&mut self) {
         if self.looking.mode == Mode::Woken || Instant::now() < self.looking.next {
             return;
         }
-        let next = match (self.copies_seen(), self.looking.mode) {
-            (1.., _) => Mode::Regular,
-            (0, Mode::Regular) => Mode::Last,
-            (0, _) => Mode::Woken,
+        let next = match (self.serve_mirrors(), self.looking.mode) {
+            (true, _) => Mode::Regular,
+            (false, Mode::Regular) => Mode::Last,
+            (false, _) => Mode::Woken,
         };
         self.look(next);
     }
 
     fn look(&mut self, mode: Mode) {
         let looked = self.looks_for_copies();
-        self.looking = Looking {
-            mode,
-            next: Instant::now() + INTERVAL,
+        let interval = match std::mem::take(&mut self.looking.is_held) {
+            true => SHORT_INTERVAL,
+            false => INTERVAL,
         };
-        if self.looks_for_copies() != looked {
-            for pool in 0..self.pools.len() as u32 {
-                self.tell_mirrored(pool);
-            }
+        self.looking.mode = mode;
+        self.looking.next = Instant::now() + interval;
+        if self.looks_for_copies() == looked {
+            return;
         }
+        for pool in 0..self.pools.len() as u32 {
+            self.tell_mirrored(pool);
+        }
+        let interest = Interest {
+            readable: looked,
+            writable: false,
+        };
+        let mirrors = self.mirror_poll.as_fd();
+        self.poll.change(mirrors, Source::Mirrors, interest);
+    }
+
+    /// A turn: replies of mirrors, copies, and what shadows have to send. Was there anything?
+    pub(super) fn serve_mirrors(&mut self) -> bool {
+        let mut events = Vec::new();
+        if let Err(error) = self.mirror_poll.wait(&mut events, Some(Duration::ZERO)) {
+            tracing::error!(%error, "cannot see what mirrors say");
+        }
+        let mut is_some = !events.is_empty();
+        for event in events {
+            self.seen(event);
+            self.work();
+        }
+        is_some |= self.copies_seen() > 0;
+        for shadow in std::mem::take(&mut self.looking.fed) {
+            is_some = true;
+            self.work.push_back(Work::Client(shadow));
+        }
+        self.work();
+        is_some
     }
 
     /// Requests that the kernel has brought, for the shadows of their clients.
@@ -101,6 +154,7 @@ impl Proxy {
             client,
             generation,
             begins,
+            lost,
             bytes,
         } in copies.unwrap_or_default()
         {
@@ -113,6 +167,7 @@ impl Proxy {
             };
             let client = &mut self.clients[id];
             client.copies = client.copies.wrapping_add(1);
+            self.kernel_has_lost(id, lost);
             if !self.is_mirrored(&self.clients[id]) {
                 continue;
             }
@@ -136,14 +191,14 @@ impl Proxy {
     /// client that was begun before and is not submitted yet hides its own: a program that has lost its processor
     /// there is awaited.
     pub(super) fn copies_seen_of(&mut self, id: Id) {
+        let Some(slot) = self.clients.get(id).and_then(|client| client.slot) else {
+            return;
+        };
         let begun = Instant::now();
-        loop {
-            let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get(id)) else {
-                return;
-            };
-            let submitted = client.slot.map(|slot| kernel.shared.copies(slot));
-            if submitted.is_none_or(|submitted| submitted == client.copies) {
-                return;
+        while let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get(id)) {
+            if kernel.shared.copies(slot) == client.copies {
+                let lost = kernel.shared.lost(slot);
+                return self.kernel_has_lost(id, lost);
             }
             if begun.elapsed() > COPY_TIME {
                 tracing::error!(?id, "a program stands still before it has submitted a copy");

@@ -88,8 +88,11 @@ impl Proxy {
         };
         if server.interest != wanted {
             server.interest = wanted;
-            self.poll
-                .change(server.socket.as_fd(), Source::Server(id), wanted);
+            let poll = match self.pools[server.pool as usize].key.is_mirror {
+                true => &self.mirror_poll,
+                false => &self.poll,
+            };
+            poll.change(server.socket.as_fd(), Source::Server(id), wanted);
         }
     }
 

@@ -131,6 +131,7 @@ impl Proxy {
             (&raw mut (*shared).sent).write_volatile(sent);
             (&raw mut (*shared).received).write_volatile(client.received);
             (&raw mut (*shared).parked).write_volatile(0);
+            (&raw mut (*shared).loses).write_volatile(0);
             (&raw mut (*shared).digest).write_volatile(client.parameters.digest());
         }
         let client = &mut self.clients[id];

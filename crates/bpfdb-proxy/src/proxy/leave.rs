@@ -21,9 +21,11 @@ impl Proxy {
         let is_shadow = client.shadow.is_some();
         if let Some(shadow) = client.shadow.take() {
             let queued = client.input.len();
+            let server = client.server.map(|server| &self.servers[server]);
+            let unanswered = server.map_or(0, |server| server.expected.len());
             // It says so itself, with nothing else in its queue.
             let is_over = is_whole && client.input[..] == *TERMINATE;
-            self.shadow_is_gone(shadow, queued, is_over);
+            self.shadow_is_gone(shadow, queued, unanswered, is_over);
         }
         if let (Some(kernel), Some(slot)) = (&mut self.kernel, client.slot) {
             client.names.clear();

@@ -14,6 +14,8 @@ use crate::pool::{Key, Pool};
 use crate::server::{Copying, Expected, IDLE};
 use crate::settings::ANY_DATABASE;
 
+/// Requests that a shadow sends at once, at most.
+const AT_ONCE_MAX: usize = 256;
 /// A mirror that was not there is left alone for so long.
 const REST: Duration = Duration::from_secs(1);
 
@@ -93,7 +95,18 @@ impl Proxy {
         if !self.make_room(shadow) {
             return self.lose(id, shadow);
         }
-        self.work.push_back(Work::Client(shadow));
+        self.feed(shadow);
+    }
+
+    /// A shadow has something to send when mirrors have their turn.
+    fn feed(&mut self, shadow: Id) {
+        if let Some(state) = self.clients.get_mut(shadow)
+            && let Some(state) = &mut state.shadow
+            && !std::mem::replace(&mut state.is_fed, true)
+        {
+            self.looking.fed.push(shadow);
+            self.looking_begins();
+        }
     }
 
     /// A transaction of a client begins: is it mirrored?
@@ -103,9 +116,8 @@ impl Proxy {
         let state = fresh.and_then(|shadow| self.clients[shadow].shadow.as_mut());
         if let Some(state) = state {
             state.begin();
-        } else if let Some(pool) = self.clients[id].pool {
-            let database = self.pools[pool as usize].key.database.clone();
-            self.mirrors.entry(database).or_default().lost += 1;
+        } else {
+            self.count_lost(id, 1);
         }
         self.clients[id].mirrored = Mirrored {
             shadow,
@@ -277,12 +289,13 @@ impl Proxy {
         };
         let server = copy.server.map(|server| &self.servers[server]);
         let is_quiet = server.is_none_or(|server| server.is_quiet());
+        let unanswered = server.map_or(0, |server| server.expected.len());
         let is_done = copy.input.is_empty() && copy.waits.is_none() && copy.is_between();
         let queued = copy.input.len();
         let Some(state) = &mut copy.shadow else {
             return;
         };
-        let done = state.done(queued, is_done && is_quiet);
+        let done = state.done(queued, unanswered, is_done && is_quiet);
         let grown = state.grown(queued);
         if done == 0 && grown == 0 {
             return;
@@ -293,8 +306,9 @@ impl Proxy {
     }
 
     /// Does a shadow wait for the answer to what it has sent before? As its client has, it sends nothing else until
-    /// then.
-    pub(super) fn awaits_answer(&self, id: Id, is_data: bool) -> bool {
+    /// then. But what is plain it sends at once, as far as it is there: so its server is given on between two turns, and
+    /// wakes up once for many requests.
+    pub(super) fn awaits_answer(&self, id: Id, kind: u8, size: usize, is_data: bool) -> bool {
         let client = &self.clients[id];
         if client.shadow.is_none() || client.is_open {
             return false;
@@ -302,8 +316,40 @@ impl Proxy {
         let Some(server) = client.server.map(|server| &self.servers[server]) else {
             return false;
         };
-        let copies = is_data && server.copying != Copying::No;
-        !server.expected.is_empty() && !copies
+        if server.expected.is_empty() || is_data && server.copying != Copying::No {
+            return false;
+        }
+        let is_turn = !server.output.is_empty() && server.expected.len() < AT_ONCE_MAX;
+        !is_turn
+            || !client.hint.is_some_and(|hint| hint.is_plain)
+            || !client.asks_plainly(kind, size)
+    }
+
+    /// The kernel had no room for copies of a client's transactions. `lost`: how many there were, ever.
+    pub(super) fn kernel_has_lost(&mut self, id: Id, lost: u32) {
+        let client = &mut self.clients[id];
+        let more = lost.wrapping_sub(client.lost);
+        client.lost = lost;
+        if more == 0 || !self.is_mirrored(&self.clients[id]) {
+            return;
+        }
+        let client = &mut self.clients[id];
+        // The last one of them may go on.
+        client.mirrored.takes = false;
+        let shadow = client.mirrored.shadow;
+        let shadow = shadow.and_then(|shadow| self.clients.get_mut(shadow));
+        if let Some(state) = shadow.and_then(|shadow| shadow.shadow.as_mut()) {
+            state.is_stale = true;
+        }
+        self.count_lost(id, u64::from(more));
+    }
+
+    /// Transactions of a client that its mirror does not get.
+    fn count_lost(&mut self, id: Id, transactions: u64) {
+        if let Some(pool) = self.clients[id].pool {
+            let database = self.pools[pool as usize].key.database.clone();
+            self.mirrors.entry(database).or_default().lost += transactions;
+        }
     }
 
     /// A client has nothing more to mirror. Its shadow leaves when it has sent what it has.
@@ -336,11 +382,18 @@ impl Proxy {
         }
     }
 
-    /// A shadow is gone, with `queued` bytes in its queue. `is_over`: its last transaction is over.
-    pub(super) fn shadow_is_gone(&mut self, mut shadow: Shadow, queued: usize, is_over: bool) {
+    /// A shadow is gone, with `queued` bytes in its queue. `unanswered`: requests that it has sent; `is_over`: its last
+    /// transaction is over.
+    pub(super) fn shadow_is_gone(
+        &mut self,
+        mut shadow: Shadow,
+        queued: usize,
+        unanswered: usize,
+        is_over: bool,
+    ) {
         self.shadows -= 1;
         // That it leaves was put in, too, and is no transaction.
-        let done = shadow.done(queued, is_over);
+        let done = shadow.done(queued, unanswered, is_over);
         let lost = shadow.undone();
         let mirror = self.mirrors.entry(shadow.database.clone()).or_default();
         mirror.transactions += done;

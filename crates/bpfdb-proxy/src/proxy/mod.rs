@@ -116,6 +116,8 @@ enum Work {
 pub struct Proxy {
     settings: Rc<Settings>,
     poll: Poll,
+    /// Of the servers of mirrors: they are looked at when mirrors have their turn.
+    mirror_poll: Poll,
     listeners: Vec<OwnedFd>,
     addresses: Vec<Address>,
     accepting: accept::Accepting,
@@ -233,6 +235,8 @@ impl Proxy {
             poll.add(kernel.copies_fd(), Source::Copies, Interest::READ)?;
             poll.add(kernel.sink_fd(), Source::Sink, Interest::READ)?;
         }
+        let mirror_poll = Poll::new()?;
+        poll.add(mirror_poll.as_fd(), Source::Mirrors, Interest::READ)?;
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let (pages, asked) = channel();
@@ -248,6 +252,7 @@ impl Proxy {
         let mut proxy = Self {
             settings,
             poll,
+            mirror_poll,
             listeners,
             addresses,
             accepting: accept::Accepting::default(),
@@ -354,7 +359,7 @@ impl Proxy {
                 self.tick();
             }
             Source::Kernel => self.kernel_seen(),
-            Source::Copies => self.woken_for_copies(),
+            Source::Copies | Source::Mirrors => self.woken_for_mirrors(),
             Source::Sink => {
                 if let Some(kernel) = &mut self.kernel {
                     kernel.empty_sink();
@@ -440,6 +445,8 @@ impl Proxy {
 
     /// All clients hear why their connection ends.
     fn say_goodbye(&mut self) {
+        // What they have sent goes to their mirrors.
+        self.serve_mirrors();
         self.end_succession();
         for id in self.clients.ids() {
             self.refuse(id, state::ADMIN_SHUTDOWN, ending::TOLD);

@@ -169,8 +169,9 @@ impl Proxy {
             self.settled(id, own);
         } else if kind == READY
             && let Some(client) = self.servers[id].client
+            && !self.is_shadow(client)
         {
-            // It may wait for that with what it has sent since.
+            // It may wait for that with what it has sent since. Shadows wait for the last one.
             self.work.push_back(Work::Client(client));
         }
         true

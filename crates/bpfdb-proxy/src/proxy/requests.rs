@@ -10,6 +10,7 @@ use crate::wire::assignment::Assignment;
 use crate::wire::framing::{HEADER, Next};
 use crate::wire::hint::{self, Beyond, Hint};
 use crate::wire::reply::state;
+use crate::wire::text;
 
 /// What came of a message that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,11 @@ fn is_known(kind: u8) -> bool {
 impl Proxy {
     /// Brings on what a client has sent, as far as that goes now.
     pub(super) fn serve_client(&mut self, id: Id) {
-        if self.clients.get(id).is_none() {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
+        };
+        if let Some(state) = &mut client.shadow {
+            state.is_fed = false;
         }
         if !self.start_client(id) {
             // Else a client that leaves, or sends on, is seen again and again.
@@ -80,7 +84,9 @@ impl Proxy {
         }
         while self.serve_message(id) {}
         if let Some(client) = self.clients.get(id) {
+            let has_more = client.shadow.is_some() && !client.input.is_empty();
             if let Some(server) = client.server {
+                self.looking.is_held |= has_more;
                 self.flush_server(server);
             }
             self.client_waits(id);
@@ -129,7 +135,7 @@ impl Proxy {
     }
 
     fn begins(&mut self, id: Id, kind: u8, size: usize) -> bool {
-        if self.awaits_answer(id, is_copy(kind)) {
+        if self.awaits_answer(id, kind, size, is_copy(kind)) {
             return false;
         }
         let client = &self.clients[id];
@@ -336,6 +342,30 @@ impl Proxy {
                 let has_to_be = matches!(kind, PARSE | BIND | DESCRIBE | CLOSE)
                     || kind == QUERY && self.is_mirrored(client);
                 has_to_be && client.input.len() < size.min(HELD_MAX)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Client {
+    /// Is a message a plain request, or does one begin with it? It is looked at if all of it is there.
+    pub(super) fn asks_plainly(&self, kind: u8, size: usize) -> bool {
+        let Some(body) = self.input.get(HEADER..size) else {
+            return false;
+        };
+        let is_plain = |text: &[u8]| text.len() <= hint::LOOKED_AT && Hint::of(text, true).is_plain;
+        let first = text::split(body);
+        match kind {
+            QUERY => first.is_some_and(|(query, rest)| rest.is_empty() && is_plain(query)),
+            PARSE => {
+                let query = first.and_then(|(_, rest)| text::split(rest));
+                query.is_some_and(|(query, _)| is_plain(query))
+            }
+            BIND => {
+                let name = first.and_then(|(_, rest)| text::split(rest));
+                let statement = name.and_then(|(name, _)| self.names.get(name));
+                statement.is_some_and(|statement| statement.hint.is_plain)
             }
             _ => false,
         }

@@ -60,7 +60,11 @@ impl Proxy {
         server.wants_tls = wants_tls;
         let id = self.servers.insert(server);
         let server = &self.servers[id];
-        let added = (self.poll).add(server.socket.as_fd(), Source::Server(id), server.interest);
+        let poll = match self.pools[pool as usize].key.is_mirror {
+            true => &self.mirror_poll,
+            false => &self.poll,
+        };
+        let added = poll.add(server.socket.as_fd(), Source::Server(id), server.interest);
         if let Err(error) = added {
             self.servers.remove(id);
             return Err(std::io::Error::other(error));

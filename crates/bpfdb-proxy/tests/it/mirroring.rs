@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use bpfdb_proxy::settings::{Database, PoolMode};
 use crate::console::{ADMIN, await_shown, console, shown};
 use crate::postgres::{self, OTHER, USER};
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{Wire, execute, kinds, message, parse, rows, sync};
+use crate::wire::{Wire, execute, execute_with, kinds, message, parse, query, rows, sync};
 
 /// Shorter than any limit that the proxy has for servers.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -192,8 +193,131 @@ fn many_clients_are_mirrored() {
         await_value(&mut second, shown, &wanted);
         caught_up(&proxy);
         assert_eq!(lost(&proxy), 0, "{way:?}");
-        let brought = proxy.stop();
-        assert_eq!(brought > 100, way == Way::Kernel, "{way:?}: {brought}");
+        proxy.brought(100);
+    }
+}
+
+/// Clients that find no server free wait in the kernel, as they do without a mirror: it gets what they have waited with.
+#[test]
+fn requests_that_wait_in_the_kernel_are_mirrored() {
+    const CLIENTS: u64 = 12;
+    const TIMES: u64 = 100;
+    let [mut first, mut second] = with_table("mirror_waits");
+    let proxy = mirrored(Way::Kernel);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let proxy = &proxy;
+            scope.spawn(move || {
+                let mut wire = proxy.client();
+                for number in 0..TIMES {
+                    let number = client * TIMES + number;
+                    wire.query(&format!("insert into mirror_waits values ({number}, 'x')"));
+                }
+            });
+        }
+    });
+    let shown = "select count(*) || ' ' || sum(a) from mirror_waits";
+    let wanted = first.value(shown);
+    await_value(&mut second, shown, &wanted);
+    caught_up(&proxy);
+    assert_eq!(lost(&proxy), 0);
+    proxy.brought(CLIENTS * TIMES * 3 / 4);
+}
+
+/// Clients that the kernel serves do not wait for a process that stands still: what it has no room for meanwhile its
+/// mirror loses, transactions as a whole.
+#[test]
+fn a_process_that_stands_still_holds_up_no_mirrored_client() {
+    let [mut first, mut second] = with_table("mirror_still");
+    postgres::with_other();
+    let (begins, has_begun) = channel();
+    let (goes_on, waits) = channel::<()>();
+    let meanwhile = move || {
+        begins.send(()).expect("it is awaited");
+        let _ = waits.recv();
+    };
+    let proxy = TestProxy::that_reloads(Way::Kernel, meanwhile, |settings| {
+        settings.databases = databases(postgres::shared().port, true);
+        settings.administration.admin_users = vec![ADMIN.into()];
+    });
+    let mut wire = proxy.client();
+    let mut number = 0;
+    let mut put = |wire: &mut Wire| {
+        number += 1;
+        // Two requests, as one transaction.
+        let insert = |half| {
+            query(&format!(
+                "insert into mirror_still values ({number}, '{half}')"
+            ))
+        };
+        wire.send(&[query("begin"), insert(1), insert(2), query("commit")].concat());
+        (0..4).for_each(|_| drop(wire.until(b'Z')));
+    };
+    for _ in 0..10 {
+        put(&mut wire);
+    }
+    let mut operator = console(proxy.port, ADMIN);
+    operator.send(&query("RELOAD"));
+    has_begun.recv().expect("it reloads");
+    // More than there is room for.
+    for _ in 0..6000 {
+        put(&mut wire);
+    }
+    drop(goes_on);
+    operator.until(b'Z');
+    caught_up(&proxy);
+    // It gets what comes later.
+    put(&mut wire);
+    let count = "select count(distinct a) from mirror_still";
+    let there = second.value(&format!("{count} where a <= 6010"));
+    let there: u64 = there.parse().expect("a number");
+    await_value(&mut second, &format!("{count} where a = 6011"), "1");
+    assert_eq!(first.value(count), "6011");
+    assert_eq!(lost(&proxy), 6010 - there);
+    assert!(there > 10 && there < 6010, "{there}");
+    let odd = "select count(*) from (select a from mirror_still group by a having count(*) <> 2) o";
+    assert_eq!(second.value(odd), "0");
+    proxy.brought(4 * 6000);
+}
+
+/// What a client has sent meanwhile its mirror gets at once, and in the same order.
+#[test]
+fn requests_of_a_client_keep_their_order() {
+    const TIMES: usize = 400;
+    let [_, mut second] = with_table("mirror_order");
+    for way in WAYS {
+        second.query("truncate mirror_order");
+        let proxy = mirrored(way);
+        let mut wire = proxy.client();
+        wire.send(
+            &[
+                parse(
+                    "add",
+                    "insert into mirror_order values ($1::int, current_setting('work_mem'))",
+                ),
+                sync(),
+            ]
+            .concat(),
+        );
+        wire.until(b'Z');
+        for number in 0..TIMES {
+            match number % 4 {
+                0 => wire.query(&format!("set work_mem = '{}kB'", 1001 + number)),
+                1 => {
+                    wire.send(&[execute_with("add", &number.to_string()), sync()].concat());
+                    wire.until(b'Z')
+                }
+                2 => wire.query("begin; rollback"),
+                _ => wire.query(&format!(
+                    "update mirror_order set b = b || ' ' where a = {}",
+                    number - 2
+                )),
+            };
+        }
+        let shown = "select count(*) || ' ' || count(*) filter (where b = (1000 + a) || 'kB ') from mirror_order";
+        await_value(&mut second, shown, "100 100");
+        caught_up(&proxy);
+        assert_eq!(lost(&proxy), 0, "{way:?}");
     }
 }
 
