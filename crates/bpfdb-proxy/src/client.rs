@@ -122,6 +122,8 @@ pub(crate) struct Client {
     pub(crate) is_away: bool,
     /// Since when it has been seen to wait there.
     pub(crate) waits_there: Option<Instant>,
+    /// What is to be sent is the last of it: it ends when it has taken that. Since when it has taken nothing.
+    pub(crate) ends: Option<Instant>,
     /// ReadyForQuery messages to it through the process.
     pub(crate) answered: u64,
     /// What it was at when it was looked at last, and since when.
@@ -182,6 +184,7 @@ impl Client {
             slot: None,
             is_away: false,
             waits_there: None,
+            ends: None,
             answered: 0,
             seen: Seen::default(),
             seen_since: Instant::now(),

@@ -183,6 +183,8 @@ pub(crate) struct Server {
     pub(crate) speaks: bool,
     /// It is closed when it is free.
     pub(crate) retires: bool,
+    /// It says nothing more; what it has said waits for a client that does not take it.
+    pub(crate) has_ended: bool,
     /// When the request came whose reply is awaited, and the first of the transaction: ns of the monotonic
     /// clock; 0: none.
     pub(crate) asked: u64,
@@ -229,6 +231,7 @@ impl Server {
             resumes: false,
             speaks: false,
             retires: false,
+            has_ended: false,
             asked: 0,
             begun: 0,
         }

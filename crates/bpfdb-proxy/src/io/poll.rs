@@ -132,6 +132,17 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// That a source cannot be sent anything: what it has said before is read first.
+    pub(crate) fn of_end(source: Source) -> Self {
+        Self {
+            source,
+            readable: true,
+            writable: false,
+            ends: true,
+            failed: true,
+        }
+    }
+
     /// Of a source that may have more than was received.
     pub(crate) fn again(self) -> Self {
         Self {

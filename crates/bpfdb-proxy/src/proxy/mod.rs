@@ -425,6 +425,10 @@ impl Proxy {
             return;
         }
         let is_awaited = server.interest.readable;
+        // What it has said last waits for its client, if that takes nothing now: it is told of again when it is awaited.
+        if !is_awaited && event.failed {
+            return;
+        }
         if event.readable && is_awaited || event.failed {
             match server.socket.receive(&mut server.input) {
                 Received::Bytes { more, .. } => {

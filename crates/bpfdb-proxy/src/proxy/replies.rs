@@ -61,7 +61,17 @@ impl Proxy {
             }
         }
         self.list_again(id);
+        if self.servers.get(id).is_some_and(|server| server.has_ended) && !self.is_held_up(id) {
+            return self.server_ended(id);
+        }
         self.server_waits(id);
+    }
+
+    /// Has a server said more than its client takes now?
+    pub(super) fn is_held_up(&self, id: Id) -> bool {
+        let client = self.servers.get(id).and_then(|server| server.client);
+        let client = client.and_then(|client| self.clients.get(client));
+        client.is_some_and(|client| client.output.len() >= HIGH)
     }
 
     fn serve_reply(&mut self, id: Id) -> bool {

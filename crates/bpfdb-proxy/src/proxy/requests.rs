@@ -65,6 +65,9 @@ impl Proxy {
         if let Some(state) = &mut client.shadow {
             state.is_fed = false;
         }
+        if client.ends.is_some() {
+            return;
+        }
         if !self.start_client(id) {
             // Else a client that leaves, or sends on, is seen again and again.
             let waits =

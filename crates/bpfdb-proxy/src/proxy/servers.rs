@@ -322,21 +322,27 @@ impl Proxy {
             return self.not_in(id, Failure::Told(told.into()));
         }
         // What it has said before.
+        self.servers[id].has_ended = false;
         self.server_speaks(id);
         self.serve_server(id);
-        let Some(server) = self.servers.get(id) else {
+        let is_held_up = self.is_held_up(id);
+        let Some(server) = self.servers.get_mut(id) else {
             return;
         };
+        if is_held_up {
+            server.has_ended = true;
+            return self.server_waits(id);
+        }
         let client = server.client;
         let is_between = stream_of(self.kernel.as_ref(), server).is_between();
         self.close_server(id);
         match client {
             Some(client) if is_between => {
                 let told = "server closed the connection unexpectedly";
-                self.refuse(client, state::CONNECTION_FAILURE, told);
+                self.refuse_at_last(client, state::CONNECTION_FAILURE, told);
             }
             // The rest of its message does not come.
-            Some(client) => self.end(client, b""),
+            Some(client) => self.end_at_last(client, b""),
             None => {}
         }
     }
@@ -391,6 +397,17 @@ impl Proxy {
 
     /// A message of the proxy's own for a client that ends with it.
     pub(super) fn refuse(&mut self, id: Id, state: &str, told: &str) {
+        let message = self.refusal(id, state, told);
+        self.end(id, &message);
+    }
+
+    /// The same for one that may still have to read what its server has said.
+    fn refuse_at_last(&mut self, id: Id, state: &str, told: &str) {
+        let message = self.refusal(id, state, told);
+        self.end_at_last(id, &message);
+    }
+
+    fn refusal(&self, id: Id, state: &str, told: &str) -> BytesMut {
         if self.settings.administration.log_pooler_errors
             && let Some(client) = self.clients.get(id)
             && client.shadow.is_none()
@@ -399,10 +416,21 @@ impl Proxy {
         }
         let mut message = BytesMut::new();
         reply::fatal(&mut message, state, told);
-        self.end(id, &message);
+        message
     }
 
-    /// Sends a client its last message.
+    /// Sends a client without a server its last message, behind what it has not taken yet: it ends when it has.
+    fn end_at_last(&mut self, id: Id, message: &[u8]) {
+        self.grab(id);
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.output.extend_from_slice(message);
+        client.ends = Some(Instant::now());
+        self.flush_client(id);
+    }
+
+    /// Sends a client its last message, as far as it takes it at once.
     pub(super) fn end(&mut self, id: Id, message: &[u8]) {
         self.grab(id);
         let Some(client) = self.clients.get_mut(id) else {

@@ -23,6 +23,7 @@ impl Proxy {
         self.look_at_waiting(now);
         self.end_waits(now);
         self.end_logins(now);
+        self.end_lasts(now);
         self.end_connects(now);
         self.end_cancels(now);
         self.close_idle(now);

@@ -1,6 +1,7 @@
 //! Ends that are gone without a word.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{Wire, message, query, start_packet};
+use crate::wire::{Wire, error, message, query, start_packet};
 
 /// Waits until so many servers are so.
 fn await_count(what: &str, count: &str) {
@@ -161,5 +162,59 @@ fn a_slow_reader_gets_everything() {
         let is_next = |(at, row): (usize, &Vec<String>)| row[0] == (at + 1).to_string();
         assert!(rows.iter().enumerate().all(is_next), "{way:?}");
         assert_eq!(wire.value("select 9"), "9");
+    }
+}
+
+/// A database that lets everybody in, answers a query with as many rows as that has bytes, says nothing more and is gone.
+fn failing_database(row: Vec<u8>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    thread::spawn(move || {
+        while let Ok((socket, _)) = listener.accept() {
+            let mut wire = Wire::of(socket);
+            let mut length = [0; 4];
+            let first = wire.socket.read_exact(&mut length);
+            first.expect("the first packet");
+            wire.skip(u32::from_be_bytes(length) as usize - length.len());
+            let (key, ready) = (message(b'K', &[0; 8]), message(b'Z', b"I"));
+            wire.send(&[message(b'R', &[0; 4]), key, ready].concat());
+            let Some((_, text)) = wire.receive() else {
+                return;
+            };
+            // Its client may be gone: then the proxy is, too.
+            let _ = wire.socket.write_all(&row.repeat(text.len() - 1));
+        }
+    });
+    port
+}
+
+/// What a server has said before it failed comes to a client that takes nothing meanwhile, and the error behind it. Some
+/// of the replies are just longer than what the system keeps for such a client.
+#[test]
+fn a_client_gets_what_its_server_has_said_last() {
+    let text = "x".repeat(1000);
+    let length = (text.len() as u32).to_be_bytes();
+    let row = message(b'D', &[&b"\0\x01"[..], &length, text.as_bytes()].concat());
+    let port = failing_database(row);
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        let text = format!("host=127.0.0.1 port={port}");
+        let database = text.parse().expect("a database");
+        settings.databases.insert(ANY_DATABASE.into(), database);
+    });
+    for wanted in (100..6000).step_by(100) {
+        let mut wire = proxy.client();
+        wire.send(&query(&"x".repeat(wanted)));
+        thread::sleep(Duration::from_millis(100));
+        let mut found = 0;
+        let last = loop {
+            match wire.receive() {
+                Some((b'D', _)) => found += 1,
+                last => break last,
+            }
+        };
+        assert_eq!(found, wanted);
+        let last = last.expect("why it ends");
+        assert_eq!(error(&[last], b'C'), "08006");
+        assert!(wire.receive().is_none());
     }
 }

@@ -111,6 +111,10 @@ impl Wire {
     fn open_at(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).expect("connected");
         socket.set_nodelay(true).expect("no delay");
+        Self::of(socket)
+    }
+
+    pub(crate) fn of(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).expect("a limit");
         Self {
             socket,
