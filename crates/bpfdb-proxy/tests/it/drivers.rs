@@ -92,26 +92,44 @@ fn django_works() {
     serves(python("run_django.py"), &["django"]);
 }
 
+/// A script of Node, with the packages of `drivers_node`.
+fn node(script: &'static str) -> impl Fn(&[&str]) -> String {
+    let files = &[
+        "package.json",
+        "package-lock.json",
+        "run.mjs",
+        "run_postgres.mjs",
+    ];
+    let folder = Source::of(PACKAGE, "drivers_node", files).installed(install::npm);
+    move |arguments| run("node", &[&[script], arguments].concat(), &folder)
+}
+
 #[test]
 fn node_postgres_works() {
-    let files = &["package.json", "package-lock.json", "run.mjs"];
-    let source = Source::of(PACKAGE, "drivers_node", files);
-    let folder = source.installed(install::npm);
-    serves(
-        |arguments| run("node", &[&["run.mjs"], arguments].concat(), &folder),
-        &["pg"],
-    );
+    serves(node("run.mjs"), &["pg"]);
+}
+
+#[test]
+fn postgres_js_works() {
+    serves(node("run_postgres.mjs"), &["postgres"]);
+}
+
+/// A driver of Go, of those of `drivers_go`.
+fn go(driver: &'static str) -> impl Fn(&[&str]) -> String {
+    let files = &["go.mod", "go.sum", "main.go", "pgx.go", "pq.go"];
+    let folder = Source::of(PACKAGE, "drivers_go", files).installed(install::go);
+    let program = folder.join("run");
+    move |arguments| run(text(&program), &[&[driver], arguments].concat(), &folder)
 }
 
 #[test]
 fn pgx_works() {
-    let source = Source::of(PACKAGE, "drivers_go", &["go.mod", "go.sum", "main.go"]);
-    let folder = source.installed(install::go);
-    let program = folder.join("run");
-    serves(
-        |arguments| run(text(&program), arguments, &folder),
-        &["pgx"],
-    );
+    serves(go("pgx"), &["pgx"]);
+}
+
+#[test]
+fn pq_works() {
+    serves_by_scram(go("pq"), &["pq"]);
 }
 
 #[test]

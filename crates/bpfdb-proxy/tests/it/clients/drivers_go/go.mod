@@ -1,8 +1,11 @@
-module bpfdb/tests/pgx
+module bpfdb/tests/drivers
 
 go 1.24.0
 
-require github.com/jackc/pgx/v5 v5.8.0
+require (
+	github.com/jackc/pgx/v5 v5.8.0
+	github.com/lib/pq v1.12.3
+)
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
