@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Leave out keys of types that bpfdb does not have, instead of refusing the file
     #[arg(long)]
     skip_other_types: bool,
+    /// Leave out keys that are too long for bpfdb, instead of refusing the file, and name the first ones
+    #[arg(long)]
+    skip_long_keys: bool,
     /// Take the keys of this database of an RDB file, and leave out those of others
     #[arg(long, value_name = "N")]
     database: Option<u64>,
@@ -47,6 +50,7 @@ impl Arguments {
         Options {
             existing,
             skip_other_types: self.skip_other_types,
+            skip_long_keys: self.skip_long_keys,
             database: self.database,
         }
     }
@@ -132,6 +136,17 @@ fn left_out(contents: &Contents) -> String {
     let mut text = String::new();
     for (name, count) in &contents.other_types {
         let _ = writeln!(text, "left out: {count} keys of the type {name}");
+    }
+    if contents.long_keys > 0 {
+        let count = contents.long_keys;
+        let _ = writeln!(text, "left out: {count} keys that are too long");
+        for key in &contents.first_long {
+            let _ = writeln!(text, "  {key}");
+        }
+    }
+    let unnamed = contents.unnamed_long_keys();
+    if unnamed > 0 {
+        let _ = writeln!(text, "  and {unnamed} more");
     }
     if contents.reserved > 0 {
         let count = contents.reserved;

@@ -50,6 +50,6 @@ pub use header::Header;
 pub use jsonl::{JsonEntries, json_entries};
 pub use loader::Loaded;
 pub use restore::{Existing, Options, VerifiedCopy, load_rdb};
-pub use sink::{Choice, Contents, Key, Nowhere, Sink};
+pub use sink::{Choice, Contents, Key, LongKey, Nowhere, Sink};
 pub use snapshot::{Progress, Snapshot};
 pub use writer::Writer;

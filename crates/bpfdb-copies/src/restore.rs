@@ -39,6 +39,8 @@ pub struct Options {
     pub existing: Existing,
     /// Leaves out keys of types that bpfdb does not have, instead of refusing the file.
     pub skip_other_types: bool,
+    /// Leaves out keys that are longer than the engine has room for, instead of refusing the file.
+    pub skip_long_keys: bool,
     /// Takes the keys of this database into database 0, and leaves out those of others; `None`: each
     /// into its own, and a file with keys in others than there can be is refused.
     pub database: Option<u64>,
@@ -75,7 +77,12 @@ impl VerifiedCopy {
             ));
         }
         let mut nowhere = Watched::new(progress);
-        let (form, contents) = read(&file, options.choice(), &mut nowhere)?;
+        // To say how many there are, also where they are a reason to refuse the file.
+        let all = Choice {
+            skip_long_keys: true,
+            ..options.choice()
+        };
+        let (form, contents) = read(&file, all, &mut nowhere)?;
         options.allow(form, &contents)?;
         Ok(Self {
             file,
@@ -196,6 +203,7 @@ impl Options {
     fn choice(&self) -> Choice {
         Choice {
             database: self.database,
+            skip_long_keys: self.skip_long_keys,
         }
     }
 
@@ -218,6 +226,15 @@ impl Options {
                 first.unwrap_or_default()
             )));
         }
+        if let Some(first) = contents.first_long.first()
+            && !self.skip_long_keys
+        {
+            return Err(Error::Refused(format!(
+                "the file has {} keys that are too long (the first is {first}); --skip-long-keys \
+                 leaves them out",
+                contents.long_keys
+            )));
+        }
         if self.database.is_none() && contents.other_databases > 0 {
             return Err(Error::Refused(format!(
                 "the file has {} keys in databases beyond {}, the last one here; --database N takes \
@@ -226,7 +243,7 @@ impl Options {
                 Database::COUNT - 1
             )));
         }
-        let left_out = contents.other_databases + contents.reserved;
+        let left_out = contents.other_databases + contents.reserved + contents.long_keys;
         let left_out = left_out + contents.other_types.values().sum::<u64>();
         // Functions are of no database: a caller that names one wants its keys.
         let wants_keys = contents.functions == 0 || self.database.is_some();

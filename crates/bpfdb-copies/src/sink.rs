@@ -1,6 +1,7 @@
 //! The interface between readers and writers: keys, each followed by its value in parts.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use bpfdb::ValueType;
 
@@ -71,6 +72,10 @@ pub struct Contents {
     pub other_types: BTreeMap<&'static str, u64>,
     /// The first of these keys, with escapes, and its type.
     pub first_other: Option<(String, &'static str)>,
+    /// Keys left out because they are too long.
+    pub long_keys: u64,
+    /// The first of these keys.
+    pub first_long: Vec<LongKey>,
     /// Keys left out because they are in other databases.
     pub other_databases: u64,
     /// Libraries of functions in a file of Redis. Together they are one more key,
@@ -93,6 +98,56 @@ impl Contents {
             self.first_other = Some((name.escape_ascii().to_string(), kind));
         }
     }
+
+    /// Keys left out because they are too long, beside the first ones.
+    pub fn unnamed_long_keys(&self) -> u64 {
+        self.long_keys - self.first_long.len() as u64
+    }
+
+    pub(crate) fn count_long(&mut self, key: LongKey) {
+        self.long_keys += 1;
+        if self.first_long.len() < LongKey::NAMED {
+            self.first_long.push(key);
+        }
+    }
+}
+
+/// A key that there is no room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongKey {
+    /// How it begins, with escapes.
+    pub beginning: String,
+    /// Bytes of the whole key.
+    pub len: u64,
+    /// The number of its database in the file.
+    pub database: u64,
+}
+
+impl LongKey {
+    /// Of so many keys the names are kept.
+    const NAMED: usize = 5;
+    /// Bytes of a name that are shown: enough to tell what the keys are of.
+    const SHOWN: usize = 64;
+
+    pub(crate) fn new(name: &[u8], len: u64, database: u64) -> Self {
+        let shown = &name[..name.len().min(Self::SHOWN)];
+        Self {
+            beginning: shown.escape_ascii().to_string(),
+            len,
+            database,
+        }
+    }
+}
+
+impl Display for LongKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            beginning,
+            len,
+            database,
+        } = self;
+        write!(f, "\"{beginning}…\", {len} bytes, in database {database}")
+    }
 }
 
 /// Which keys of a file are given. Only files of Redis can have others.
@@ -101,4 +156,6 @@ pub struct Choice {
     /// The number of a database, whose keys are given as those of database 0; `None`: the keys of all
     /// databases that there can be here, each in its own.
     pub database: Option<u64>,
+    /// Keys that are too long are counted and left out; else the first one is an error.
+    pub skip_long_keys: bool,
 }

@@ -256,6 +256,49 @@ fn a_file_is_checked_without_a_server() {
     );
 }
 
+/// A file of Redis with a key that there is no room for is refused, unless the user lets go of such keys.
+#[test]
+fn keys_of_redis_that_are_too_long() {
+    let folder = alone();
+    let mut bytes = b"REDIS0010\0\x01a\x01b\0\0\x05empty".to_vec();
+    let long = |name: u8| [&b"\0\x42\x01"[..], &[name; 513], b"\x01v"].concat();
+    bytes.extend((0..7).flat_map(long));
+    bytes.extend(b"\xff\0\0\0\0\0\0\0\0");
+    let file = folder.join("dump.rdb");
+    fs::write(&file, bytes).expect("written");
+    let path = file.to_str().expect("a path");
+    let server = Served::start();
+    let mut client = server.client();
+    let shown = |name: u8| {
+        format!(
+            "\"{}…\", 513 bytes, in database 0",
+            format!("\\x0{name}").repeat(64)
+        )
+    };
+    for check in [&[][..], &["--check"]] {
+        let message = wrong(&server.run(&[&["restore", path], check].concat()));
+        let first = format!("7 keys that are too long (the first is {})", shown(0));
+        assert!(message.contains(&first), "{message}");
+        assert!(
+            message.contains("--skip-long-keys leaves them out"),
+            "{message}"
+        );
+    }
+    assert_eq!(client.say("DBSIZE"), b":0");
+    let told = right(server.run(&["restore", "--skip-long-keys", path]));
+    let named: String = (0..5).map(|name| format!("  {}\n", shown(name))).collect();
+    let wanted = format!(
+        "2 keys were written\nleft out: 7 keys that are too long\n{named}  and 2 more\n\
+         the file has no checksum: damage need not have been found\n"
+    );
+    assert_eq!(String::from_utf8(told).expect("text"), wanted);
+    assert_eq!(client.say("DBSIZE"), b":2");
+    assert_eq!(
+        (client.say("GET a"), client.ask(&[b"GET", b""])),
+        (b"b".into(), b"empty".into())
+    );
+}
+
 /// Money moves between keys by commands that the kernel executes; a copy has all of it.
 #[test]
 fn a_copy_is_of_one_moment() {

@@ -19,7 +19,7 @@ use super::{Dialect, stream};
 use crate::collection::type_of;
 use crate::error::{Result, damaged, foreign};
 use crate::limits::{KEY_MAX, VALUE_MAX};
-use crate::sink::{Choice, Contents, Key, Sink};
+use crate::sink::{Choice, Contents, Key, LongKey, Sink};
 use crate::source::{Input, Source};
 
 /// Bytes of the mark of the form and of the version together, in either form.
@@ -253,14 +253,13 @@ impl<I: Input> Reader<'_, I> {
     /// A key with a value of the type with this number.
     fn key(&mut self, number: u8, what: What) -> Result<()> {
         let at = self.source.offset();
-        let is_short = string::read_short(self.source, KEY_MAX, &mut self.name)?;
+        let len = string::read_beginning(self.source, KEY_MAX, &mut self.name)?;
         let expires_at = self.expires_at.take();
         let Some(database) = self.target() else {
             self.contents.other_databases += 1;
             return self.pass(number);
         };
         if let What::Other(name) = what {
-            // Of a key that is too long, nothing was kept.
             self.contents.count_other(&self.name, name);
             return self.pass(number);
         }
@@ -270,14 +269,13 @@ impl<I: Input> Reader<'_, I> {
             self.contents.reserved += 1;
             return self.pass(number);
         }
-        if !is_short {
-            let what = format!("a key longer than {KEY_MAX} bytes");
-            return Err(foreign(at, what));
-        }
-        if self.name.len() > database.key_max() {
-            let (number, most) = (database.number(), database.key_max());
-            let what = format!("a key longer than {most} bytes, in database {number}");
-            return Err(foreign(at, what));
+        if len > database.key_max() as u64 {
+            let long = LongKey::new(&self.name, len, self.database);
+            if !self.choice.skip_long_keys {
+                return Err(foreign(at, format!("a key that is too long: {long}")));
+            }
+            self.contents.count_long(long);
+            return self.pass(number);
         }
         self.name = database.stored(&self.name).into_owned();
         match what {

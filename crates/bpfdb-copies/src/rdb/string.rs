@@ -122,6 +122,22 @@ pub(crate) fn read_short<I: Input>(
     Ok(true)
 }
 
+/// How long the next string is; of its bytes the first ones are kept, `most` of them.
+pub(crate) fn read_beginning<I: Input>(
+    source: &mut Source<I>,
+    most: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<u64> {
+    bytes.clear();
+    let head = read_head(source)?;
+    read_body(source, &head, |part| {
+        let room = most - bytes.len();
+        bytes.extend_from_slice(&part[..part.len().min(room)]);
+        Ok(())
+    })?;
+    Ok(head.len)
+}
+
 /// Passes a string without a look at its bytes.
 pub(crate) fn skip<I: Input>(source: &mut Source<I>) -> Result<()> {
     let head = read_head(source)?;

@@ -48,12 +48,17 @@ fn files_of_redis_with_more_than_there_is_here() {
     redis.say("SET two 2");
     redis.say("SELECT 16");
     redis.say("SET more 3");
+    // Compressed in the file.
+    redis.say("SELECT 3");
+    redis.say(&format!("SET {} long", "k".repeat(100_000)));
+    redis.say("SET short 4");
     let (_folder, path) = file(&redis.saved());
-    let outcome = |skip_other_types, database| {
+    let outcome = |skip_long_keys, database| {
         let options = Options {
             existing: Existing::Flush,
-            skip_other_types,
+            skip_long_keys,
             database,
+            ..Options::default()
         };
         VerifiedCopy::open(&path, options)?.load(&engine, &mut |_| Ok(()))
     };
@@ -62,8 +67,14 @@ fn files_of_redis_with_more_than_there_is_here() {
         other => panic!("{other:?}"),
     };
     assert!(refused(outcome(true, None)).contains("1 keys in databases beyond 15"));
-    for (database, keys) in [(0, &[&b"stream"[..], b"string"][..]), (2, &[b"two"])] {
-        outcome(false, Some(database)).expect("loaded");
+    let text = refused(outcome(false, Some(3)));
+    assert!(text.contains("100000 bytes, in database 3"), "{text}");
+    for (database, keys) in [
+        (0, &[&b"stream"[..], b"string"][..]),
+        (2, &[b"two"]),
+        (3, &[b"short"]),
+    ] {
+        outcome(true, Some(database)).expect("loaded");
         assert!(all(&engine).into_keys().eq(keys.iter().copied()));
     }
 }

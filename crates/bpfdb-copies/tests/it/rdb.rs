@@ -5,9 +5,9 @@ use crate::common;
 use std::collections::BTreeMap;
 
 use bpfdb::{Database, ValueType};
-use bpfdb_copies::{Choice, Contents, Error, Nowhere, read};
+use bpfdb_copies::{Choice, Contents, Error, LongKey, Nowhere, read};
 use bpfdb_values::run;
-use common::{collect, collect_typed};
+use common::{Collected, collect, collect_typed};
 
 fn outcome(bytes: &[u8]) -> Result<Contents, Error> {
     read(bytes, Choice::default(), &mut Nowhere).map(|(_, contents)| contents)
@@ -190,6 +190,65 @@ fn what_is_not_for_us() {
     .concat();
     let contents = outcome(&by_hand("0010", &long)).expect("right");
     assert_eq!((contents.keys, contents.other_databases), (0, 1));
+}
+
+/// A key that there is no room for, of any type, is as if it were not in the file; what precedes it is not the next one's.
+#[test]
+fn long_keys_are_left_out_when_asked() {
+    let long = |number: u8, len: u16, value: &[u8]| {
+        let [high, low] = len.to_be_bytes();
+        let mut name = vec![b'k'; len.into()];
+        name[0] = 0;
+        [&[number, 0x40 | high, low], &name[..], value].concat()
+    };
+    let time = b"\xfc\0\0\0\0\0\x01\0\0";
+    let content = [
+        &long(0, 512, b"\x01v")[..],
+        time,
+        &long(0, 513, b"\x01v"),
+        &long(1, 514, b"\x01\x01x"),
+        b"\0\x01a\x01b\xfe\x03",
+        &long(0, 504, b"\x01v"),
+        &long(4, 505, b"\x01\x01f\x01v"),
+    ]
+    .concat();
+    let bytes = by_hand("0010", &content);
+    let choice = Choice {
+        skip_long_keys: true,
+        ..Choice::default()
+    };
+    let mut collected = Collected::default();
+    let (_, contents) = read(&bytes[..], choice, &mut collected).expect("right");
+    let names: Vec<usize> = collected.whole().into_keys().map(|key| key.len()).collect();
+    assert_eq!(names, [512, 512, 1], "with the prefix of the database");
+    assert_eq!((contents.keys, contents.expiring), (3, 0));
+    let told: Vec<String> = contents.first_long.iter().map(LongKey::to_string).collect();
+    let beginning = format!("\\x00{}", "k".repeat(63));
+    let wanted = [(513, 0), (514, 0), (505, 3)]
+        .map(|(len, database)| format!("\"{beginning}…\", {len} bytes, in database {database}"));
+    assert_eq!((contents.long_keys, told), (3, wanted.to_vec()));
+    // A caller that does not ask for it has none left out.
+    assert!(matches!(
+        outcome(&bytes),
+        Err(Error::Foreign { offset: 536, .. })
+    ));
+}
+
+#[test]
+fn the_empty_key_is_a_key() {
+    let (read, contents) = collect(&by_hand("0010", b"\0\0\x01v\xfe\x02\0\0\x01w")).expect("right");
+    let stored = |number| {
+        Database::new(number)
+            .expect("there")
+            .stored(b"")
+            .into_owned()
+    };
+    let wanted = [
+        (stored(0), (b"v".to_vec(), None)),
+        (stored(2), (b"w".to_vec(), None)),
+    ];
+    assert_eq!(read, BTreeMap::from(wanted));
+    assert_eq!((contents.keys, contents.reserved), (2, 0));
 }
 
 /// Hashes of Redis 7.4 and later, in each form that has times of fields.

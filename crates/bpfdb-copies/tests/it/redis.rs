@@ -373,6 +373,7 @@ fn one_database_is_taken() {
                 &bytes[..],
                 Choice {
                     database: Some(database),
+                    ..Choice::default()
                 },
                 &mut collected,
             )
