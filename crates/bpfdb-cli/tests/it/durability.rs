@@ -18,7 +18,7 @@ use bpfdb_tests::process::dies_with_us;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{SigSet, Signal};
 
-use common::{BINARY, Connection, Served, alone, small_disk, wait_until};
+use common::{BINARY, Connection, Served, alone, request, small_disk, wait_until};
 
 /// The output of a server that does not start.
 fn refused(arguments: &[&str]) -> String {
@@ -517,4 +517,39 @@ fn a_server_is_stopped_while_it_recovers() {
 
     let server = Served::start_in(&data, port, &[]);
     assert_eq!(server.ask(&["GET", "key"]), "kept");
+}
+
+/// As docs/durability.md says: with short values there is room for it in the log, with longer ones not.
+#[test]
+fn a_block_of_a_hundred_thousand_writes_and_the_log() {
+    const COMMANDS: usize = 100_000;
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Served::start_in(&directory.path().join("data"), 0, &["--maxmemory", "256M"]);
+    let mut connection = Connection::open(server.port);
+    let mut block = |value: &str| {
+        let sets = (0..COMMANDS).map(|n| request(&["SET", &format!("key:{n}"), value]));
+        let requests = [request(&["MULTI"]), sets.collect(), request(&["EXEC"])].concat();
+        connection.try_send_text(&requests).expect("sent");
+        assert_eq!(connection.try_line().as_deref(), Some("+OK"));
+        for _ in 0..COMMANDS {
+            assert_eq!(connection.try_line().as_deref(), Some("+QUEUED"));
+        }
+        let reply = connection.try_line().expect("a reply");
+        if reply.starts_with('*') {
+            for _ in 0..COMMANDS {
+                assert_eq!(connection.try_line().as_deref(), Some("+OK"));
+            }
+        }
+        reply
+    };
+    assert_eq!(
+        block(&"v".repeat(100)),
+        "-EXECABORT Transaction rolled back: the transaction writes more than its part of the log's \
+         ring; use smaller transactions, or a larger ring"
+    );
+    assert_eq!(server.ask(&["DBSIZE"]), ":0");
+    assert_eq!(block("value"), format!("*{COMMANDS}"));
+    assert_eq!(server.ask(&["DBSIZE"]), format!(":{COMMANDS}"));
+    server.stop();
 }

@@ -414,11 +414,15 @@ fn rolled_back(context: &Context<'_>, status: Status) -> Failure {
         status if context.instance.lacks_memory(status) => {
             discarded(&reply::error_text(Status::OutOfMemory, false))
         }
-        other => format!(
-            "EXECABORT Transaction rolled back: {}; {}",
-            other.text(),
-            other.action()
-        )
-        .into(),
+        other => {
+            let action = other.action();
+            // That is done.
+            let action = action.strip_prefix("roll back and ").unwrap_or(action);
+            format!(
+                "EXECABORT Transaction rolled back: {}; {action}",
+                other.text()
+            )
+            .into()
+        }
     }
 }
