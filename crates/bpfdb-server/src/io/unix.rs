@@ -24,6 +24,14 @@ pub(crate) struct Listener {
 impl Listener {
     /// Permissions 0: as the umask leaves them. No client can connect before the file has them.
     pub(crate) fn bind(path: &Path, permissions: u32, backlog: u32) -> Result<Self> {
+        let listener = Self::closed(path, permissions)?;
+        start_listening(&listener.socket, path.display(), backlog)?;
+        tracing::info!(path = %path.display(), "listening");
+        Ok(listener)
+    }
+
+    /// One that refuses clients still: its file has its permissions first.
+    fn closed(path: &Path, permissions: u32) -> Result<Self> {
         let action = || format!("listen on {}", path.display());
         remove_left_over(path).map_err(system(action()))?;
         let socket = bound(path).map_err(system(action()))?;
@@ -35,8 +43,6 @@ impl Listener {
             fs::set_permissions(path, Permissions::from_mode(permissions))
                 .map_err(system(action()))?;
         }
-        start_listening(&listener.socket, path.display(), backlog)?;
-        tracing::info!(path = %path.display(), "listening");
         Ok(listener)
     }
 
@@ -102,6 +108,19 @@ fn is_refused(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else everybody could connect for a moment.
+    #[test]
+    fn clients_are_refused_until_the_file_has_its_permissions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let listener = Listener::closed(&path, 0o640).expect("bound");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert!(is_refused(&path).expect("asked"), "it listens already");
+        start_listening(&listener.socket, path.display(), 10).expect("it listens");
+        assert!(!is_refused(&path).expect("asked"));
+    }
 
     #[test]
     fn a_left_over_is_replaced_and_one_in_use_is_not() {
