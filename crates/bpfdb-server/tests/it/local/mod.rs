@@ -9,6 +9,7 @@ mod end;
 mod parts;
 mod splice;
 mod transfer;
+mod ways;
 mod window;
 
 use std::net::{IpAddr, Ipv4Addr, TcpStream};

@@ -28,7 +28,7 @@ fn splice(stream: &TcpStream, flags: u32) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn spliced(stream: &TcpStream, len: usize) -> Vec<u8> {
+pub(super) fn spliced(stream: &TcpStream, len: usize) -> Vec<u8> {
     let mut all = Vec::new();
     while all.len() < len {
         match splice(stream, 0) {

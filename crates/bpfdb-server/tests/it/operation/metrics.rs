@@ -9,7 +9,7 @@ use bpfdb_server::settings::Settings;
 use crate::operation::start;
 use bpfdb_tests::server::{Client, PATIENCE, is_refused};
 
-pub(super) fn http(address: SocketAddr, request: &str) -> String {
+pub(crate) fn http(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream.write_all(request.as_bytes()).expect("sent");
@@ -18,7 +18,7 @@ pub(super) fn http(address: SocketAddr, request: &str) -> String {
     text
 }
 
-pub(super) fn metrics_address(client: &mut Client) -> SocketAddr {
+pub(crate) fn metrics_address(client: &mut Client) -> SocketAddr {
     let reply = client.say("CONFIG GET metrics-address");
     let text = reply.lines().last().expect("a value");
     text.parse().unwrap_or_else(|_| panic!("{reply}"))

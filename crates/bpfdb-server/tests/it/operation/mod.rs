@@ -8,7 +8,7 @@ mod clients;
 use bpfdb_tests::server as common;
 mod config;
 mod figures;
-mod metrics;
+pub(crate) mod metrics;
 mod persistence;
 mod procedures;
 mod unix;
