@@ -1,12 +1,17 @@
 //! A server as a service: what the service manager gets, and the rights that are enough.
 
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
+use bpfdb::mounts;
 use bpfdb_tests::server::cgroup;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 
 use crate::common::{BINARY, PATIENCE, Served, alone, text, with_log};
 
@@ -86,8 +91,70 @@ fn delegated() -> PathBuf {
     group
 }
 
+/// For this thread, and what it starts, no file can be written but in these folders: as `ProtectSystem=strict`
+/// has it, which leaves out what is no file system of files.
+fn protect_all_but(writable: &[&Path]) {
+    unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+    let none: Option<&str> = None;
+    for path in writable {
+        // A mount of its own.
+        mount(Some(*path), *path, none, MsFlags::MS_BIND, none).expect("bound");
+    }
+    let apart = ["/dev", "/proc", "/sys"].map(Path::new);
+    let stays = |point: &Path| {
+        [writable, &apart]
+            .concat()
+            .iter()
+            .any(|path| point.starts_with(path))
+    };
+    let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+    for found in mounts::mounts().expect("a mount table") {
+        if !stays(&found.point) {
+            mount(none, &found.point, none, read_only, none).expect("read-only");
+        }
+    }
+}
+
+#[test]
+fn systemd_takes_the_unit_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, program) in [
+        ("bpfdb.service", "/usr/bin/bpfdb"),
+        ("bpfdb-proxy.service", "/usr/bin/bpfdb-proxy"),
+    ] {
+        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/systemd");
+        let unit = fs::read_to_string(ours.join(name)).expect("the unit file");
+        assert!(unit.contains(&format!("ExecStart={program} ")), "{name}");
+        // It wants the program to be there.
+        let path = folder.path().join(name);
+        fs::write(
+            &path,
+            unit.replace(&format!("{program} "), &format!("{BINARY} ")),
+        )
+        .expect("written");
+        let verified = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&path)
+            .output();
+        let output = match verified {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                println!("skipped: there is no systemd-analyze");
+                return;
+            }
+            output => output.expect("it runs"),
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Of other units on this machine it may say something, too.
+        assert!(
+            output.status.success() && !said.contains(name),
+            "{name}: {said}"
+        );
+    }
+}
+
 /// What `bpfdb doctor` lists is enough, as the unit file gives it: a folder of the user's own in the BPF
-/// file system, which others may only pass through.
+/// file system, which others may only pass through; and files that can be written in the data directory
+/// only.
 #[test]
 fn a_user_with_three_capabilities_serves() {
     let files = alone();
@@ -122,16 +189,24 @@ fn a_user_with_three_capabilities_serves() {
             .arg(&program);
         Served::launch(command, port, &with_log(&data))
     };
-    let server = start(0);
-    let port = server.port;
-    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
-    server.crash();
-    let server = start(port);
-    assert_eq!(server.ask(&["GET", "a"]), "1");
-    server.stop();
-    let server = start(port);
-    assert_eq!(server.ask(&["GET", "a"]), "1");
-    server.stop();
+    let serve = || {
+        protect_all_but(&[&state]);
+        let other = std::env::temp_dir().join("no file of anybody");
+        let refused = fs::write(&other, "").expect_err("read-only");
+        assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
+        let server = start(0);
+        let port = server.port;
+        assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+        server.crash();
+        let server = start(port);
+        assert_eq!(server.ask(&["GET", "a"]), "1");
+        server.stop();
+        let server = start(port);
+        assert_eq!(server.ask(&["GET", "a"]), "1");
+        server.stop();
+    };
+    // This thread removes what it has made.
+    thread::scope(|scope| scope.spawn(serve).join()).expect("it serves");
     assert!(pins.exists(), "it is the administrator's");
     fs::remove_dir(&group).expect("the server has removed what it made there");
     assert!(data.join("owner").exists(), "{}", text(&data));
