@@ -2,8 +2,9 @@
 
 use crate::common;
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bpfdb_log::checkpoint::{CheckpointWriter, Header};
 use bpfdb_log::record::{Entry, Part, Records, Value, encode_commit, encode_part};
 use bpfdb_log::{
     BLOCK, Batch, Directory, LogError, LogWriter, Options, Recovery, Start, ValueType,
 };
 use bpfdb_tests::process::dies_with_us;
-use common::{BINARY, PATIENCE, fails, recover, run, succeeds, text};
+use common::{BINARY, PATIENCE, fails, recover, run, succeeds, text, wait_until};
 use serde_json::Value as Json;
 
 /// 2026-11-23T12:00:00Z, in nanoseconds.
@@ -617,6 +619,80 @@ fn a_recovery_that_fails_leaves_nothing() {
     fs::create_dir(&new).expect("made");
     succeeds(&recover(&dir, &new, Some("2")));
     assert_eq!(times(&succeeds(&["tail", "--dir", text(&new)])), [1, 2]);
+}
+
+/// Of `linux/fcntl.h`: which signal there is.
+const F_SETSIG: i32 = 10;
+
+/// A file that nobody else opens as long as this is there: who tries waits.
+struct Held(File);
+
+impl Held {
+    fn file(path: &Path) -> Self {
+        let file = File::options().read(true).write(true).open(path);
+        let held = Self(file.expect("opened"));
+        // The signal that there would be otherwise ends a process.
+        held.call(F_SETSIG, libc::SIGURG);
+        held.call(libc::F_SETLEASE, libc::F_WRLCK);
+        held
+    }
+
+    fn call(&self, command: i32, argument: i32) -> i32 {
+        // SAFETY: a system call without pointers.
+        let result = unsafe { libc::fcntl(self.0.as_raw_fd(), command, argument) };
+        assert!(result >= 0, "{}", std::io::Error::last_os_error());
+        result
+    }
+
+    /// Does somebody wait?
+    fn is_wanted(&self) -> bool {
+        self.call(libc::F_GETLEASE, 0) != libc::F_WRLCK
+    }
+}
+
+/// A server makes a checkpoint, and takes away the segment that is just being copied.
+#[test]
+fn a_recovery_begins_again_after_a_checkpoint() {
+    let data = Data::new();
+    let mut writer = data.open();
+    for epoch in 1..=9 {
+        write(&mut writer, epoch, &set(epoch, b"key", &[b'a'; 2000]));
+    }
+    let segment = Held::file(&data.dir().join("log/0000000000000001.log"));
+    let new = data.folder.path().join("new");
+    let mut command = Command::new(BINARY);
+    command.args(recover(&data.dir(), &new, None));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
+    wait_until("it opens the segment", || segment.is_wanted());
+
+    let header = Header {
+        log: writer.log(),
+        number: 1,
+        run: writer.run(),
+        start: 8,
+        wall: NOON + 8 * SECOND,
+        first_segment: writer.segment(),
+        placement: Vec::new(),
+    };
+    let mut file = CheckpointWriter::create(writer.disk().clone(), header).expect("made");
+    file.add_entry(b"key", b"of the checkpoint", None)
+        .expect("added");
+    let written = file.finish(9, NOON + 9 * SECOND).expect("whole");
+    writer.install(&written).expect("it counts");
+    writer
+        .release_before(written.first_segment)
+        .expect("released");
+    // It is used for something else.
+    segment.0.set_len(0).expect("cut");
+    drop(segment);
+
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(times(&succeeds(&["tail", "--dir", text(&new)])), [1, 9]);
+    assert!(check_json(text(&new)).0);
+    let left = fs::read_dir(data.folder.path()).expect("a folder").count();
+    assert_eq!(left, 2, "the two directories");
 }
 
 /// The directory is only read, and nothing is left beside the table.

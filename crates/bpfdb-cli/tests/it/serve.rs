@@ -101,6 +101,37 @@ fn connections_wait_for_descriptors() {
     server.stop();
 }
 
+/// A client that asks and does not read is closed at its limit, and the log says why.
+#[test]
+fn who_does_not_read_replies_is_closed_and_logged() {
+    let folder = alone().folder;
+    let log = folder.join("log");
+    let server = Served::start(0, &["--logfile", text(&log)]);
+    let limit = "normal 1048576 0 0";
+    let set = ["CONFIG", "SET", "client-output-buffer-limit", limit];
+    assert_eq!(server.ask(&set), "+OK");
+    assert_eq!(server.ask(&["SET", "long", &"l".repeat(1 << 20)]), "+OK");
+    let warned = || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        let mut lines = log
+            .lines()
+            .filter(|line| line.contains("does not read its replies"));
+        let line = lines.next().map(str::to_owned);
+        assert!(lines.next().is_none(), "twice: {log}");
+        line
+    };
+    assert_eq!(warned(), None);
+    let mut slow = Connection::open(server.port);
+    // More than the buffers of two sockets take.
+    let requests = common::request(&["GET", "long"]).repeat(50);
+    slow.try_send_text(&requests).expect("sent");
+    wait_until("it is closed", || warned().is_some());
+    assert!(warned().is_some_and(|line| line.contains("WARN")));
+    let closed = server.figure("stats", "client_output_buffer_limit_disconnections");
+    assert_eq!(closed, 1);
+    server.stop();
+}
+
 #[test]
 fn data_is_kept_on_request() {
     alone();

@@ -132,6 +132,32 @@ fn what_is_there_stays_or_gives_way() {
     assert!(all(&engine) == new);
 }
 
+/// Functions are no keys, and are data all the same.
+#[test]
+fn functions_that_are_there_are_told_as_such() {
+    let engine = engine();
+    let functions = bpfdb_copies::rdb::functions::encode([&b"#!lua name=ours\n"[..]]);
+    let own = (functions, None);
+    set_all(
+        &engine,
+        &BTreeMap::from([(bpfdb::FUNCTIONS_KEY.to_vec(), own.clone())]),
+    );
+    let (_folder, path) = file(&written(Format::Jsonl, &keys(0, 1), usize::MAX));
+    let refused = |what: &str| match load(&engine, &path, Existing::Refuse) {
+        Err(Error::Refused(text)) => assert_eq!(
+            text,
+            format!(
+                "the database has {what}; --replace lets those of the file take their place, \
+                 --flush deletes all before"
+            )
+        ),
+        other => panic!("{other:?}"),
+    };
+    refused("functions");
+    set_all(&engine, &keys(7, 1));
+    refused("keys");
+}
+
 #[test]
 fn nothing_happens_with_a_file_that_is_not_right() {
     let engine = engine();

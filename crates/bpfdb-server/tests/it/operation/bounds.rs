@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use bpfdb_server::settings::{ClientMemory, OutputLimit, OutputLimits, Secret, Settings, Size};
+use bpfdb_server::settings::{OutputLimit, OutputLimits, Secret, Settings, Size};
 use bpfdb_tests::namespace;
 
 use crate::operation::{info, number, server, start};
@@ -100,11 +100,17 @@ fn a_slow_reader_is_closed() {
 fn half_requests_are_bounded_together() {
     let path = namespace::files().folder.join("bpfdb.sock");
     let server = start(Settings {
-        max_client_memory: ClientMemory::Bytes(Size::mib(8)),
         unix_socket: Some(path.clone()),
         ..Settings::default()
     });
     let mut setup = server.client();
+    // Of 160 MiB: 8 MiB, for all together.
+    let limits = "CONFIG SET maxmemory 160mb maxmemory-clients 5%";
+    assert_eq!(setup.say(limits), "+OK\r\n");
+    assert_eq!(
+        setup.say("CONFIG GET maxmemory-clients"),
+        "*2\r\n$17\r\nmaxmemory-clients\r\n$2\r\n5%\r\n"
+    );
     let mut greedy = Vec::new();
     for _ in 0..40 {
         let mut stream = UnixStream::connect(&path).expect("a connection");

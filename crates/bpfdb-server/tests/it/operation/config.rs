@@ -197,6 +197,10 @@ fn values_are_as_in_redis() {
     for (name, values) in [
         ("hz", &["abc", "-1", "0", "50", "1000", "3.5"][..]),
         ("maxmemory-samples", &["0", "7", "x"]),
+        (
+            "maxmemory-clients",
+            &["5%", "0%", "100%", "101%", "x%", "1mb", "-5", "%", "0"],
+        ),
         ("hash-max-ziplist-entries", &["-1", "77", "1k"]),
         ("hash-max-listpack-value", &["1kb", "-1", "x"]),
         ("list-max-listpack-size", &["-5", "99999999999"]),
