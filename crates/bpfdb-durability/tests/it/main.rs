@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod common;
+mod embedded;
 mod engine;
 mod full_disk;
 mod ordered;
