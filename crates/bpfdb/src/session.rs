@@ -6,6 +6,7 @@ mod changes;
 mod cold;
 mod deferred;
 mod foreign;
+mod kept;
 mod large;
 mod load;
 mod moment;
@@ -30,6 +31,7 @@ use crate::{Database, Status, ValueType, abi};
 pub use batch::Batch;
 pub use changes::{Change, ChangeNotes};
 use deferred::Deferred;
+use kept::Kept;
 pub use operation::Operation;
 use overdue::Overdue;
 use read_cache::ReadCache;
@@ -73,6 +75,7 @@ pub struct Session {
     deferred: Deferred,
     overdue: Option<Overdue>,
     read_cache: ReadCache,
+    kept: Kept,
     room_requests: Option<RoomRequests>,
     database: Database,
     /// See [`Session::allow_empty_keys`].
@@ -167,6 +170,7 @@ impl Session {
             deferred: Deferred::default(),
             overdue: None,
             read_cache: ReadCache::default(),
+            kept: Kept::default(),
             room_requests: None,
             database: Database::default(),
             has_empty_keys: false,
@@ -190,6 +194,7 @@ impl Session {
         if self.database != database {
             // It knows keys by their names in the database before.
             self.read_cache.clear();
+            debug_assert!(!self.kept.is_on(), "a transaction is ended first");
             self.database = database;
         }
     }
@@ -332,6 +337,7 @@ impl Session {
         let _ = self.catch_up();
         self.overdue = None;
         self.read_cache.clear();
+        self.kept.clear();
         self.index = index;
     }
 

@@ -10,7 +10,7 @@ use super::large;
 
 /// Attempts of a statement in a transaction of its own, at once one after the other, as many
 /// as the kernel makes.
-pub(super) const STATEMENT: u32 = abi::BPFDB_COMMAND_TRIES;
+pub(crate) const STATEMENT: u32 = abi::BPFDB_COMMAND_TRIES;
 /// Attempts of a MULTI … EXEC from its beginning, with others served in between.
 pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
 /// How often it is looked whether another client has ended: by a MULTI … EXEC that is to be tried again

@@ -211,6 +211,9 @@ pub(crate) enum Batching {
     LooksUp,
     /// It writes whatever there is, if it has no more words than it must have.
     Writes,
+    /// It changes elements of one collection, which it reads under exclusive locks: what several of these have in
+    /// common is read and written once.
+    Changes,
 }
 
 /// Redis's groups of commands.

@@ -21,18 +21,22 @@
 //!     would read at a later moment than those behind it, or hold the locks of those
 //!     before it while it works. It is executed alone, and so are the rest.
 //!
-//! Look-ups in collections are in batches of their own: `batch/look_ups.rs`.
+//! Look-ups in collections are in batches of their own: `batch/look_ups.rs`. So are changes of collections. These fetch
+//! nothing before: which pages of a large collection they need its head says. What one of them has read
+//! or written the session keeps for those behind it, and writes it once ([`Session::begin_keeping`]). While clients wait for keys
+//! there are none: each push is served before the next one.
 
 mod look_ups;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Operation, Session};
+use bpfdb::{Operation, Session, Status};
 
 use super::request::{execute, note_path};
 use super::running::Running;
 use crate::commands::atomic::is_open;
+use crate::commands::attempts;
 use crate::commands::context::{Context, Failure};
 use crate::commands::definition::{Batching, Flag};
 use crate::commands::invoke::{count, observe};
@@ -79,6 +83,17 @@ impl BatchEntry {
 
     fn looks_up(&self) -> bool {
         self.call.command.batching == Batching::LooksUp
+    }
+
+    fn changes(&self) -> bool {
+        self.call.command.batching == Batching::Changes
+    }
+
+    /// May it be executed with this one?
+    fn goes_with(&self, other: &Self) -> bool {
+        self.writes() == other.writes()
+            && self.looks_up() == other.looks_up()
+            && self.changes() == other.changes()
     }
 
     fn arguments(&self) -> &[Vec<u8>] {
@@ -150,6 +165,9 @@ impl Batch {
             entries: Vec::new(),
         };
         batch.join(request)?;
+        if batch.changes() && context.instance.waiting.len() > 0 {
+            return batch.alone();
+        }
         Ok(batch)
     }
 
@@ -164,8 +182,8 @@ impl Batch {
             reads: 0..0,
         };
         let keys = entry.keys().count();
-        let fits = self.entries.is_empty()
-            || self.writes() == entry.writes() && self.looks_up() == entry.looks_up();
+        let first = self.entries.first();
+        let fits = first.is_none_or(|first| first.goes_with(&entry));
         if keys > KEYS_MAX || !fits {
             return Err(entry.request);
         }
@@ -190,6 +208,11 @@ impl Batch {
         self.entries.first().is_some_and(BatchEntry::looks_up)
     }
 
+    /// All do, or none does.
+    fn changes(&self) -> bool {
+        self.entries.first().is_some_and(BatchEntry::changes)
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
     }
@@ -208,7 +231,7 @@ impl Batch {
     /// Executes it, and what it comes to one by one if that fails.
     pub(crate) fn execute(self, context: &mut Context<'_>, slice: TimeSlice) -> Unexecuted {
         let start = context.replies.len();
-        match self.attempt(context, slice) {
+        match self.attempts(context, slice) {
             Ok(executed) => self.conclude(context, executed, slice),
             Err(_) => {
                 context.replies.truncate(start);
@@ -216,6 +239,27 @@ impl Batch {
                 one_by_one(context, self.entries.into_iter(), slice)
             }
         }
+    }
+
+    /// A program of the kernel has a collection for a moment: what meets it is tried again at once, as a command is that
+    /// is executed alone.
+    fn attempts(&self, context: &mut Context<'_>, slice: TimeSlice) -> Result<Executed, Failure> {
+        let most = if self.changes() {
+            attempts::STATEMENT
+        } else {
+            1
+        };
+        let start = context.replies.len();
+        let mut outcome = self.attempt(context, slice);
+        for _ in 1..most {
+            if !matches!(outcome, Err(Failure::Engine(Status::Conflict))) || slice.is_over() {
+                break;
+            }
+            context.replies.truncate(start);
+            context.job = None;
+            outcome = self.attempt(context, slice);
+        }
+        outcome
     }
 
     fn attempt(&self, context: &mut Context<'_>, slice: TimeSlice) -> Result<Executed, Failure> {
@@ -267,7 +311,9 @@ impl Batch {
                 Operation::Get(key)
             });
         }
-        if self.writes() {
+        if self.changes() {
+            session.begin_keeping()
+        } else if self.writes() {
             session.begin_prefetching(&reads)
         } else {
             session.prefetch(&reads)
@@ -282,9 +328,11 @@ impl Batch {
                 executed.stopped = true;
                 break;
             }
-            let start = context.replies.len();
+            let (start, writes) = (context.replies.len(), context.session.writes());
             match entry.run(context) {
                 Ok(job) => executed.job = job,
+                // It has done a part of its work: a collection is damaged.
+                Err(failure) if context.session.writes() != writes => return Err(failure),
                 Err(Failure::Text(text)) => {
                     context.replies.truncate(start);
                     context.replies.error(&text);
@@ -351,7 +399,7 @@ fn batchable(request: &Request) -> Option<Call> {
     let words = request.words.len();
     let kind_fits = match call.command.batching {
         Batching::No => false,
-        Batching::Reads | Batching::LooksUp => true,
+        Batching::Reads | Batching::LooksUp | Batching::Changes => true,
         // With options it might read.
         Batching::Writes => words == call.command.arity.unsigned_abs() as usize,
     };

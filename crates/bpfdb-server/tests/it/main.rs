@@ -3,6 +3,7 @@
 mod apart;
 mod blocking;
 mod blocks;
+mod changes;
 mod clients;
 mod conflicts;
 mod connections;

@@ -66,6 +66,7 @@ impl Session {
         };
         let mut at = 0;
 
+        self.stop_keeping()?;
         self.flush()?;
         if operations.len() > abi::BPFDB_BATCH_MAX as usize {
             return Err(Error::Invalid(format!(

@@ -67,9 +67,19 @@ impl Session {
     }
 
     fn read_head(&mut self, operation: &Operation<'_>) -> Result<Option<Head>, Status> {
+        if let Some(known) = self.read_kept(operation)? {
+            return Ok(known.map(Head::from));
+        }
         if let Some(known) = self.read_cache.find(operation) {
             return Ok(known.map(Head::from));
         }
+        self.read_head_in_engine(operation)
+    }
+
+    pub(super) fn read_head_in_engine(
+        &mut self,
+        operation: &Operation<'_>,
+    ) -> Result<Option<Head>, Status> {
         for _ in 0..TRIES {
             if let Some(head) = self.read_head_once(operation)? {
                 return Ok(head);
@@ -141,6 +151,9 @@ impl Session {
         show: impl FnOnce(Option<&[u8]>) -> T,
     ) -> Result<T, Status> {
         let operation = Operation::Get(key);
+        if self.kept.is_on() {
+            return Ok(show(self.get(key)?.as_deref()));
+        }
         if let Some(known) = self.read_cache.find_bytes(&operation) {
             return Ok(show(known.map(|(value, _)| value)));
         }
@@ -262,6 +275,9 @@ impl Session {
         operation: &Operation<'_>,
         mut range: impl FnMut(u64) -> Range<u64>,
     ) -> Result<Option<PartRead>, Status> {
+        if let Some(known) = self.read_kept(operation)? {
+            return Ok(known.map(|known| part_of(known.entry, known.kind, &mut range)));
+        }
         if let Some(known) = self.read_cache.find(operation) {
             // It keeps strings alone.
             return Ok(known.map(|entry| part_of(entry, ValueType::STRING, &mut range)));
@@ -468,6 +484,7 @@ impl Session {
         len: u64,
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
+        self.kept.forget(key);
         self.flush()?;
         self.read_cache.forget(key);
         // Not patient: after an Error the value is gone.

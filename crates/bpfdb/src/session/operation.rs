@@ -101,6 +101,11 @@ impl<'a> Operation<'a> {
         matches!(self.code() & !ANY, abi::BPFDB_OP_GET | abi::BPFDB_OP_PEEK) || self.locks()
     }
 
+    /// Does it find a value of this type?
+    pub(super) fn takes(&self, kind: ValueType) -> bool {
+        kind == ValueType::STRING || self.code() & ANY == ANY
+    }
+
     /// Does it read under an exclusive lock?
     pub(super) fn locks(&self) -> bool {
         self.code() & !ANY == abi::BPFDB_OP_GET_FOR_UPDATE

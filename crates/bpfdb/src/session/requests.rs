@@ -99,15 +99,18 @@ impl Session {
         flags: u32,
     ) -> Result<Place, Status> {
         self.catch_up()?;
+        if self.kept.is_ahead(operation) {
+            self.send_kept()?;
+        }
         self.deferred.refused()?;
         // The last one of a batch is to be the one with a result.
         if self.deferred.len() + 1 >= abi::BPFDB_BATCH_MAX as usize {
-            self.flush()?;
+            self.flush_waiting()?;
         }
         let end = self.deferred.end();
         let place = match self.put(end, operation, room, flags) {
             Err(_) if end != 0 => {
-                self.flush()?;
+                self.flush_waiting()?;
                 self.put(0, operation, room, flags)?
             }
             place => place?,

@@ -58,6 +58,10 @@ impl Session {
     /// The same, but the transaction stays open after [`Status::LogFull`] and
     /// [`Status::LogClosed`], and no caller waits.
     pub fn try_commit(&mut self) -> Result<(), Status> {
+        if let Err(status) = self.stop_keeping() {
+            self.rollback()?;
+            return Err(status);
+        }
         let waited = self.deferred.is_open();
         let known = self.deferred.close();
         if !known && self.deferred.len() <= 1 {
@@ -85,6 +89,7 @@ impl Session {
         let known = self.deferred.close();
         self.deferred.forget();
         self.read_cache.clear();
+        self.kept.clear();
         if known {
             self.end_by_rollback()
         } else {
@@ -96,6 +101,7 @@ impl Session {
     /// open, and the handle may be used for others until [`Session::resume`]. After an
     /// Error [`Session::rollback`] must follow.
     pub fn suspend(&mut self) -> Result<(), Status> {
+        self.stop_keeping()?;
         self.flush()?;
         self.read_cache.clear();
         self.deferred.close();
@@ -118,6 +124,12 @@ impl Session {
 
     /// Executes what waits; its Error, if there is one.
     pub fn flush(&mut self) -> Result<(), Status> {
+        self.send_kept()?;
+        self.flush_waiting()
+    }
+
+    /// The same but for writes that are kept.
+    pub(super) fn flush_waiting(&mut self) -> Result<(), Status> {
         self.catch_up()?;
         self.deferred.refused()?;
         if self.deferred.len() == 0 {

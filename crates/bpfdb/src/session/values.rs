@@ -54,7 +54,7 @@ impl Session {
         self.note(key);
         if value.len() > VALUE_MAX {
             self.set_large(key, ValueType::STRING, value, expires_at)?;
-        } else {
+        } else if !self.keep_write(key, ValueType::STRING, value, expires_at) {
             let operation = Operation::SetEntry(key, value, expires_at);
             self.read_cache.wrote(key, Some((value, expires_at)));
             self.write(&operation)?;
@@ -108,7 +108,7 @@ impl Session {
         self.note(key);
         if value.len() > VALUE_MAX {
             self.set_large(key, kind, value, expires_at)?;
-        } else {
+        } else if !self.keep_write(key, kind, value, expires_at) {
             self.read_cache.forget(key);
             self.write(&Operation::SetTyped(key, kind, value, expires_at))?;
         }
@@ -127,6 +127,10 @@ impl Session {
 
     pub(super) fn delete_value(&mut self, key: &[u8]) -> Result<bool, Status> {
         self.note(key);
+        if let Some(was_there) = self.kept.delete(key) {
+            self.writes += 1;
+            return Ok(was_there);
+        }
         let known = self.read_cache.presence(key);
         self.read_cache.wrote(key, None);
         if let Some(present) = known

@@ -13,6 +13,7 @@ mod expiry;
 mod grace;
 mod hash;
 mod joining;
+mod kept;
 mod knobs;
 mod large;
 mod limit;

@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
     )],
+    batching: Batching::Changes,
     differences: "A hash takes at most 512 MiB.",
     run,
     ..Command::BASE

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::Hash],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    batching: Batching::Changes,
     differences: "A hash takes at most 512 MiB.",
     run,
     ..Command::BASE

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::Hash],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    batching: Batching::Changes,
     differences: "A hash takes at most 512 MiB.",
     events: Events::Named("hset"),
     run,

@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
+    batching: Batching::Changes,
     run,
     ..Command::BASE
 };

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::List],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    batching: Batching::Changes,
     events: Events::Named("rpush"),
     run,
     ..Command::BASE

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Set],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    batching: Batching::Changes,
     run,
     ..Command::BASE
 };

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    batching: Batching::Changes,
     events: Events::By(tell),
     run,
     ..Command::BASE

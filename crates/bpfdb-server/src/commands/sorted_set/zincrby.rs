@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
     )],
+    batching: Batching::Changes,
     events: Events::Named("zincr"),
     run,
     ..Command::BASE

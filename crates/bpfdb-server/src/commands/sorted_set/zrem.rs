@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    batching: Batching::Changes,
     run,
     ..Command::BASE
 };
