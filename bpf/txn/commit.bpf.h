@@ -309,10 +309,26 @@ static __always_inline bool release_exclusive(struct bpfdb_session *s, u32 numbe
 	return released;
 }
 
-/* Releases lock `i` of a decided transaction, by its commit word. 0 if that
- * must be tried again later. */
-__noinline int lock_release(struct bpfdb_session *s NONNULL, u32 i)
+static __always_inline bool has_far_locks(const struct bpfdb_session *s)
 {
+	return s->lock_count > BPFDB_LOCKS_NEAR;
+}
+
+/*
+ * The lock that is the `nth` to be released. Without far locks the last one is the first: others wait for what
+ * transactions lock first, as the head of a large collection, and what they lock next is free then.
+ */
+static __always_inline u32 release_place(const struct bpfdb_session *s, u32 nth)
+{
+	return unlikely(has_far_locks(s)) ? nth : s->lock_count - 1 - nth;
+}
+
+/* Releases a lock of a decided transaction, by its commit word. 0 if that
+ * must be tried again later. It finds the place by itself: in the caller's loop the verifier of Linux 6.12
+ * walks every count of locks. */
+__noinline int lock_release(struct bpfdb_session *s NONNULL, u32 nth)
+{
+	u32 i = release_place(s, nth);
 	struct bpfdb_lock *lock = lock_at(s, i);
 	struct leftovers left = {};
 	bool released;
@@ -344,11 +360,6 @@ static __always_inline bool txn_is_unfinished(u32 state)
 	return state == BPFDB_TXN_FINISHING || state == BPFDB_TXN_EXPIRING;
 }
 
-static __always_inline bool has_far_locks(const struct bpfdb_session *s)
-{
-	return s->lock_count > BPFDB_LOCKS_NEAR;
-}
-
 /*
  * After a step through a long list of locks, which began with `first` and has `left` some of them
  * locked. Is there another step to be made? A round looks at each lock once; those that it had to
@@ -378,24 +389,17 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	bool tells = s->state == BPFDB_TXN_EXPIRING;
 	/* Not counted up: the verifier would walk every count. */
 	bool left = false;
-	bool is_far = has_far_locks(s);
-	u32 first = unlikely(is_far) ? s->release_next : 0;
+	u32 first = unlikely(has_far_locks(s)) ? s->release_next : 0;
 
 	scan_lock_release(s);
 	repeat(i, BPFDB_LOCKS_STEP)
 	{
-		u32 at = first + i;
-
-		if (at >= count)
+		if (first + i >= count)
 			break;
-		/* The last one first. Others wait for what transactions lock first, as the head of a
-		 * large collection; what they lock next is free then. */
-		if (likely(!is_far))
-			at = count - 1 - i;
-		if (!lock_release(s, at))
+		if (!lock_release(s, first + i))
 			left = true;
 	}
-	if (unlikely(is_far))
+	if (unlikely(has_far_locks(s)))
 		left = release_goes_on(s, first, left);
 	if (left) {
 		s->state = tells ? BPFDB_TXN_EXPIRING : BPFDB_TXN_FINISHING;
