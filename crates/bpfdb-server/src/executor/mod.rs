@@ -510,6 +510,9 @@ fn note_written(connection: &mut Connection, server: &mut ServeContext<'_>) {
     }
     if !written.is_empty() && !atomic::is_open(server.session) {
         server.instance.waiting.note(&std::mem::take(written));
+        // Who waits is likely to wait again. The kernel would leave the next push to the daemon, too, by way of
+        // its worker.
+        connection.info.needs_daemon |= server.instance.has_to_serve_waiters();
     }
 }
 

@@ -6,9 +6,12 @@ use std::thread;
 
 use bpfdb::ValueType;
 use bpfdb_server::settings::{LocalClients, Settings};
-use bpfdb_tests::server::{Client, Lent, TestServer, cgroup, lent};
+use bpfdb_tests::server::{
+    Client, Lent, TestServer, cgroup, kernel_answers, kernel_calls, lent, wait_until,
+};
 
 use super::{array, block, next, send};
+use crate::groups::figure;
 
 const CONSUMERS: usize = 8;
 const PRODUCERS: usize = 4;
@@ -195,4 +198,34 @@ fn what_is_taken_is_durable() {
     disk.hold(false);
     assert_eq!(next(&mut waiting), array(&["durable", "x"]));
     assert_eq!(next(&mut writer), ":1\r\n");
+}
+
+/// Who wakes others stays with the daemon, which would get the next push as well.
+#[test]
+fn who_pushes_again_and_again() {
+    const ROUNDS: usize = 20;
+    let server = TestServer::shared();
+    let (mut waiting, mut writer) = (server.client(), server.client());
+    let mut asking = server.client();
+    let passed = |asking: &mut Client| figure(asking, "bpfdb_events_connections_passed") as usize;
+    passed(&mut asking);
+    let before = passed(&mut asking);
+    for _ in 0..ROUNDS {
+        // Asks by a connection of its own, which is one that is handed over.
+        block(&server, &mut waiting, "BLPOP again 0", 0);
+        assert_eq!(writer.say("RPUSH again x"), ":1\r\n");
+        assert_eq!(next(&mut waiting), array(&["again", "x"]));
+    }
+    let writers = passed(&mut asking) - before - ROUNDS;
+    assert!(
+        writers < ROUNDS / 2,
+        "the writer was handed over {writers} times"
+    );
+    // It comes back when nobody waits.
+    assert_eq!(writer.say("RPUSH again x"), ":1\r\n");
+    wait_until("the kernel answers", || {
+        let calls = kernel_calls(&mut asking, "rpush");
+        writer.say("RPUSH again x");
+        kernel_calls(&mut asking, "rpush") > calls || !kernel_answers()
+    });
 }
