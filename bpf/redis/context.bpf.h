@@ -76,7 +76,11 @@ struct context {
 			u32 chosen; /* where the entry of such a child is */
 			u32 order_len;
 			u64 scores[2]; /* sortable ones of a member: old, new */
-			u8 order[256]; /* of a member: what separators are compared with */
+			u32 replied; /* entries of those that are replied in reverse order */
+			union {
+				u8 order[256]; /* of a member: what separators are compared with */
+				u16 places[128]; /* of entries in reverse order, in their run */
+			};
 			struct big_head head;
 		};
 	};

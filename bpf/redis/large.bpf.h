@@ -17,8 +17,7 @@
 #define BPFDB_REDIS_LARGE_BPF_H
 
 #include "apart.bpf.h"
-#include "commands/large_list.bpf.h"
-#include "commands/large_sorted_set.bpf.h"
+#include "commands/large_rank.bpf.h"
 
 /* X(NAME, call), as in bpfdb/commands.h: a command that has the flag BPFDB_APART there. */
 #define LARGE_COMMAND_LIST(X)                                                                      \
@@ -36,7 +35,7 @@
 	X(LLEN, large_elements(m, c, s, BPFDB_TYPE_LIST))                                          \
 	X(LPOP, large_pop(m, c, s, LIST_LEFT))                                                     \
 	X(LPUSH, large_push(m, c, s, LIST_LEFT))                                                   \
-	X(LRANGE, large_range(m, c, s, BPFDB_TYPE_LIST))                                           \
+	X(LRANGE, large_range(m, c, s, BPFDB_TYPE_LIST, RANGE_UP))                                 \
 	X(RPOP, large_pop(m, c, s, LIST_RIGHT))                                                    \
 	X(RPUSH, large_push(m, c, s, LIST_RIGHT))                                                  \
 	X(SADD, large_sadd(m, c, s))                                                               \
@@ -46,8 +45,11 @@
 	X(ZADD, large_zadd(m, c, s, false))                                                        \
 	X(ZCARD, large_elements(m, c, s, BPFDB_TYPE_SORTED_SET))                                   \
 	X(ZINCRBY, large_zadd(m, c, s, true))                                                      \
-	X(ZRANGE, large_range(m, c, s, BPFDB_TYPE_SORTED_SET))                                     \
+	X(ZRANGE, large_range(m, c, s, BPFDB_TYPE_SORTED_SET, RANGE_UP))                           \
+	X(ZRANK, large_rank(m, c, s, false))                                                       \
 	X(ZREM, large_zrem(m, c, s))                                                               \
+	X(ZREVRANGE, large_range(m, c, s, BPFDB_TYPE_SORTED_SET, RANGE_DOWN))                      \
+	X(ZREVRANK, large_rank(m, c, s, true))                                                     \
 	X(ZSCORE, large_read(m, c, s, BPFDB_TYPE_SORTED_SET, ASKED_SCORE))
 
 #define DISPATCH_LARGE(name, call)                                                                 \

@@ -76,7 +76,7 @@ enum bpfdb_command_flag {
 	X(LLEN, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_LIST))             \
 	X(LPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, LIST_LEFT))                       \
 	X(LPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_push(m, c, s, LIST_LEFT))  \
-	X(LRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_LIST))              \
+	X(LRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_LIST, false))       \
 	X(MGET, BPFDB_READS, command_mget(m, c, s))                                                \
 	X(MSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_mset(m, c, s))                            \
 	X(MULTI, BPFDB_TRANSACTION, command_multi(m, c, s))                                        \
@@ -111,8 +111,12 @@ enum bpfdb_command_flag {
 	X(ZADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_zadd(m, c, s))              \
 	X(ZCARD, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_SORTED_SET))      \
 	X(ZINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_zincrby(m, c, s))        \
-	X(ZRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_SORTED_SET))        \
+	X(ZRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_SORTED_SET, false)) \
+	X(ZRANK, BPFDB_READS | BPFDB_APART, command_rank(m, c, s, false))                          \
 	X(ZREM, BPFDB_WRITES | BPFDB_APART, command_take(m, c, s, BPFDB_TYPE_SORTED_SET))          \
+	X(ZREVRANGE, BPFDB_READS | BPFDB_APART,                                                    \
+	  command_range(m, c, s, BPFDB_TYPE_SORTED_SET, true))                                     \
+	X(ZREVRANK, BPFDB_READS | BPFDB_APART, command_rank(m, c, s, true))                        \
 	X(ZSCORE, BPFDB_READS | BPFDB_APART, command_zscore(m, c, s))
 
 /* By which the kernel counts them. */

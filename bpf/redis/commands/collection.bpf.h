@@ -128,8 +128,8 @@ __noinline enum result command_elements(struct sk_msg_md *m, struct context *c N
 
 /* ---- Replies of several entries ------------------------------------------ */
 
-/* What is replied of each entry. */
-enum entry_part { ENTRY_KEY = 1, ENTRY_VALUE = 2, ENTRY_WHOLE = 3 };
+/* What is replied of each entry; ENTRY_DOWN: their keys, from the last one to the first. */
+enum entry_part { ENTRY_KEY = 1, ENTRY_VALUE = 2, ENTRY_WHOLE = 3, ENTRY_DOWN = 4 };
 
 /* The same with the marker of the reply: a subprogram has five arguments at most. */
 #define MARKER_PART(marker, part) ((marker) | (u32)(part) << 8)
@@ -181,6 +181,63 @@ __noinline enum result entries_write(struct sk_msg_md *m, struct context *c NONN
 	return result;
 }
 
+/* Entries that are replied in reverse order, at most: their places are noted on the way to the last one. */
+#define REVERSED_MAX (sizeof(((struct context *)0)->places) / sizeof(u16))
+
+/* Notes the places of c->entry.left entries from c->entry.at on, the last one in the place 0. A subprogram, as
+ * above. */
+__noinline int places_note(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	const u8 *run = bpfdb_at(s->value[0]);
+
+	if (!run)
+		return 0;
+	repeat(i, REVERSED_MAX)
+	{
+		u64 place;
+		u32 header;
+
+		if (!c->entry.left)
+			break;
+		c->entry.left--;
+		place = c->entry.left;
+		OPAQUE(place);
+		c->places[place & (REVERSED_MAX - 1)] = c->entry.at;
+		header = load4(packed_bytes(run, c->entry.at));
+		c->entry.at += packed_size(header & PACKED_BYTES_MAX, header >> 16);
+	}
+	return 0;
+}
+
+/* As entries_write(), from the last entry to the first, of REVERSED_MAX at most. */
+__noinline enum result entries_write_down(struct sk_msg_md *m, struct context *c NONNULL,
+					  struct bpfdb_session *s NONNULL, u64 first_count)
+{
+	u32 count = first_count;
+	enum result result = DONE;
+
+	if (count > REVERSED_MAX)
+		return PASS_TO_DAEMON;
+	packed_entry_at(s, &c->entry, first_count >> 32);
+	c->entry.left = count;
+	places_note(c, s);
+	c->replied = 0;
+	repeat(i, REVERSED_MAX)
+	{
+		u64 place = c->replied;
+
+		if (place >= count)
+			break;
+		OPAQUE(place);
+		c->entry.at = c->places[place & (REVERSED_MAX - 1)];
+		c->replied++;
+		result = entry_reply(m, c, s, ENTRY_KEY);
+		if (result != DONE)
+			break;
+	}
+	return result;
+}
+
 /* The reply with entries of the collection that GET has found: which, as for entries_write(), behind
  * this marker. A subprogram, as above. */
 __noinline enum result entries_reply(struct sk_msg_md *m, struct context *c NONNULL,
@@ -193,7 +250,8 @@ __noinline enum result entries_reply(struct sk_msg_md *m, struct context *c NONN
 	enum result result = reply_header(m, c, marker, number);
 
 	if (result == DONE && count)
-		result = entries_write(m, c, s, first_count, part);
+		result = part == ENTRY_DOWN ? entries_write_down(m, c, s, first_count)
+					    : entries_write(m, c, s, first_count, part);
 	if (!bpfdb_still_valid(s))
 		result = AGAIN;
 	if (result != DONE)

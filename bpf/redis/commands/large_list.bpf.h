@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * LPUSH, RPUSH, LPOP, RPOP, LINDEX, LRANGE of large lists, and ZRANGE by rank of large sorted sets: elements
- * at the ends, and by their numbers.
+ * LPUSH, RPUSH, LPOP, RPOP, LINDEX, LRANGE of large lists, and ZRANGE by rank and ZREVRANGE of large sorted
+ * sets: elements at the ends, and by their numbers.
  *
  * Who pushes where the leaf is full begins another one beside it, and who pops the last element of a leaf
  * takes the leaf out: else a queue would come to the daemon once for each leaf, and clients with it that
@@ -321,9 +321,12 @@ __noinline int large_part(struct context *c NONNULL, s64 start, s64 end)
 	return 0;
 }
 
+/* What a range replies: one element, or an array, from the first or from the last element on. */
+enum range_reply { RANGE_ELEMENT, RANGE_UP, RANGE_DOWN };
+
 /* Replies with c->count elements of the leaf from c->number on, if it has all of them. A subprogram, as above. */
 __noinline enum result leaf_reply(struct sk_msg_md *m, struct context *c NONNULL,
-				  struct bpfdb_session *s NONNULL, bool is_array)
+				  struct bpfdb_session *s NONNULL, u32 how)
 {
 	const struct packed *run = packed_header(s);
 	u64 first = c->number, count = c->count;
@@ -333,17 +336,18 @@ __noinline enum result leaf_reply(struct sk_msg_md *m, struct context *c NONNULL
 		return AGAIN;
 	if (first + count > LOAD(run->count))
 		return bpfdb_still_valid(s) ? PASS_TO_DAEMON : AGAIN;
-	if (is_array)
+	if (how != RANGE_ELEMENT)
 		result = reply_header(m, c, '*', count);
 	if (result == DONE)
-		result = entries_write(m, c, s, first << 32 | count, ENTRY_KEY);
+		result = how == RANGE_DOWN ? entries_write_down(m, c, s, first << 32 | count)
+					   : entries_write(m, c, s, first << 32 | count, ENTRY_KEY);
 	return bpfdb_still_valid(s) ? result : AGAIN;
 }
 
 /* Replies with these elements: those of an array, or one, or nil. */
 static __always_inline enum result large_range_once(struct sk_msg_md *m, struct context *c,
 						    struct bpfdb_session *s, u32 type, s64 start,
-						    s64 end, bool is_array)
+						    s64 end, u32 how)
 {
 	enum result result = large_key(c, s);
 	u32 out = c->out;
@@ -356,20 +360,22 @@ static __always_inline enum result large_range_once(struct sk_msg_md *m, struct 
 		return look_up_end(m, c, s, out, result);
 	large_part(c, start, end);
 	if (!c->count) {
-		result = is_array ? reply_header(m, c, '*', 0) : reply_nil(m, c);
+		result = how == RANGE_ELEMENT ? reply_nil(m, c) : reply_header(m, c, '*', 0);
 		return look_up_end(m, c, s, out, result);
 	}
+	if (how == RANGE_DOWN)
+		c->number = c->head.elements - c->number - c->count;
 	result = large_leaf(c, s);
 	if (result == DONE)
-		result = leaf_reply(m, c, s, is_array);
+		result = leaf_reply(m, c, s, how);
 	if (result == DONE && !large_is_unchanged(c, s))
 		result = AGAIN;
 	return look_up_end(m, c, s, out, result);
 }
 
-/* LRANGE, and ZRANGE by rank without an option. */
+/* LRANGE, and ZRANGE by rank without an option, or ZREVRANGE: how an array is replied. */
 __noinline enum result large_range(struct sk_msg_md *m, struct context *c NONNULL,
-				   struct bpfdb_session *s NONNULL, u32 type)
+				   struct bpfdb_session *s NONNULL, u32 type, u32 how)
 {
 	enum result result = c->argc == 3 ? large_begin(c) : PASS_TO_DAEMON;
 	s64 start, end;
@@ -380,7 +386,7 @@ __noinline enum result large_range(struct sk_msg_md *m, struct context *c NONNUL
 		return result;
 	end = c->number;
 	room_until(c, c->request);
-	return WHILE_SPOILED(s, large_range_once(m, c, s, type, start, end, true));
+	return WHILE_SPOILED(s, large_range_once(m, c, s, type, start, end, how));
 }
 
 __noinline enum result large_lindex(struct sk_msg_md *m, struct context *c NONNULL,
@@ -394,7 +400,8 @@ __noinline enum result large_lindex(struct sk_msg_md *m, struct context *c NONNU
 	if (result != DONE)
 		return result;
 	room_until(c, c->request);
-	return WHILE_SPOILED(s, large_range_once(m, c, s, BPFDB_TYPE_LIST, index, index, false));
+	return WHILE_SPOILED(
+		s, large_range_once(m, c, s, BPFDB_TYPE_LIST, index, index, RANGE_ELEMENT));
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* LPUSH, RPUSH, LPOP, RPOP, LINDEX, LRANGE: small lists. */
+/* LPUSH, RPUSH, LPOP, RPOP, LINDEX, LRANGE: small lists. ZRANGE, ZREVRANGE: small sorted sets. */
 #ifndef BPFDB_COMMANDS_LIST_BPF_H
 #define BPFDB_COMMANDS_LIST_BPF_H
 
@@ -115,7 +115,8 @@ static __always_inline enum result key_and_numbers(struct context *c, struct bpf
 }
 
 static __always_inline enum result range_once(struct sk_msg_md *m, struct context *c,
-					      struct bpfdb_session *s, u32 type, s64 start, s64 end)
+					      struct bpfdb_session *s, u32 type, s64 start, s64 end,
+					      bool down)
 {
 	enum bpfdb_status status = collection_get(c, s, type);
 	struct part part = {};
@@ -125,13 +126,15 @@ static __always_inline enum result range_once(struct sk_msg_md *m, struct contex
 	/* Unlike in GETRANGE, an end before the first element leaves nothing. */
 	if (c->count && end >= -(s64)c->count)
 		part = part_of(start, end, c->count);
+	if (down)
+		part.first = c->count - part.first - part.len;
 	return entries_reply(m, c, s, (u64)part.first << 32 | part.len,
-			     MARKER_PART('*', ENTRY_KEY));
+			     MARKER_PART('*', down ? ENTRY_DOWN : ENTRY_KEY));
 }
 
-/* LRANGE, and ZRANGE by rank without an option. */
+/* LRANGE, and ZRANGE by rank without an option; with `down` ZREVRANGE, which counts from the last element. */
 __noinline enum result command_range(struct sk_msg_md *m, struct context *c NONNULL,
-				     struct bpfdb_session *s NONNULL, u32 type)
+				     struct bpfdb_session *s NONNULL, u32 type, bool down)
 {
 	s64 start;
 	enum result result = key_and_numbers(c, s, 2, &start);
@@ -139,7 +142,7 @@ __noinline enum result command_range(struct sk_msg_md *m, struct context *c NONN
 	if (result != DONE)
 		return result;
 	room_until(c, c->request);
-	return WHILE_SPOILED(s, range_once(m, c, s, type, start, c->number));
+	return WHILE_SPOILED(s, range_once(m, c, s, type, start, c->number, down));
 }
 
 static __always_inline enum result lindex_once(struct sk_msg_md *m, struct context *c,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * ZSCORE, ZADD without options, ZINCRBY: small sorted sets with whole numbers as scores. ZREM is of
- * hash.bpf.h, ZCARD of collection.bpf.h, ZRANGE of list.bpf.h.
+ * ZSCORE, ZADD without options, ZINCRBY: small sorted sets with whole numbers as scores. ZRANK, ZREVRANK. ZREM is
+ * of hash.bpf.h, ZCARD of collection.bpf.h, ZRANGE and ZREVRANGE of list.bpf.h.
  */
 #ifndef BPFDB_COMMANDS_SORTED_SET_BPF_H
 #define BPFDB_COMMANDS_SORTED_SET_BPF_H
@@ -82,6 +82,40 @@ __noinline enum result command_zscore(struct sk_msg_md *m, struct context *c NON
 		return result;
 	room_until(c, c->request);
 	return WHILE_SPOILED(s, zscore_once(m, c, s));
+}
+
+/* How many entries of the run are before the one that was found, or with `down` behind it. */
+static __always_inline u64 entry_rank(const struct context *c, u32 count, bool down)
+{
+	return down ? c->entry.left - 1 : count - c->entry.left;
+}
+
+static __always_inline enum result rank_once(struct sk_msg_md *m, struct context *c,
+					     struct bpfdb_session *s, bool down)
+{
+	enum bpfdb_status status = collection_get(c, s, BPFDB_TYPE_SORTED_SET);
+
+	if (status == BPFDB_FOUND)
+		status = entry_find(c, s);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	if (!bpfdb_still_valid(s))
+		return AGAIN;
+	if (status != BPFDB_FOUND)
+		return harmless(reply_nil(m, c));
+	return harmless(reply_header(m, c, ':', entry_rank(c, c->count, down)));
+}
+
+/* ZRANK, and ZREVRANK, which counts down from the last member. */
+__noinline enum result command_rank(struct sk_msg_md *m, struct context *c NONNULL,
+				    struct bpfdb_session *s NONNULL, bool down)
+{
+	enum result result = c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
+
+	if (result != DONE)
+		return result;
+	room_until(c, c->request);
+	return WHILE_SPOILED(s, rank_once(m, c, s, down));
 }
 
 /* ---- Writing ------------------------------------------------------------- */

@@ -121,6 +121,16 @@ const ANSWERED: &[(&str, &str)] = &[
     ("ZSCORE z m98", "$1\r\n1\r\n"),
     ("ZSCORE z absent", "$-1\r\n"),
     ("ZRANGE z 0 1", "*2\r\n$2\r\nm0\r\n$5\r\nm1067\r\n"),
+    ("ZREVRANGE z 0 1", "*2\r\n$4\r\nm969\r\n$3\r\nm96\r\n"),
+    ("ZREVRANGE z -2 -1", "*2\r\n$5\r\nm1067\r\n$2\r\nm0\r\n"),
+    ("ZREVRANGE z 9 8", "*0\r\n"),
+    ("ZRANK z m0", ":0\r\n"),
+    ("ZRANK z m1067", ":1\r\n"),
+    ("ZRANK z absent", "$-1\r\n"),
+    ("ZRANK z m969", ":3999\r\n"),
+    ("ZREVRANK z m969", ":0\r\n"),
+    ("ZREVRANK z m0", ":3999\r\n"),
+    ("ZREVRANK z absent", "$-1\r\n"),
 ];
 
 fn name(command: &str) -> String {
@@ -283,7 +293,7 @@ fn chosen(random: &mut Random) -> String {
         0
     });
     let place = random.below(2 * MANY) as i64 - MANY as i64;
-    match random.below(30) {
+    match random.below(33) {
         0..=2 => format!("HSET h f{element}{long} {}", value(random)),
         3 => format!("HSETNX h f{element}{long} {}", value(random)),
         4 => format!("HINCRBY h f{element} {place}"),
@@ -306,6 +316,9 @@ fn chosen(random: &mut Random) -> String {
         26 => format!("ZADD z {} m{element}{long}", place % 100),
         27 => format!("ZINCRBY z {} m{element}", place % 100),
         28 => format!("ZREM z m{element}{long}"),
+        29 => format!("ZRANK z m{element}{long}"),
+        30 => format!("ZREVRANK z m{element}"),
+        31 => format!("ZREVRANGE z {place} {}", place + random.below(20) as i64),
         _ => format!("ZRANGE z {place} {}", place + random.below(20) as i64),
     }
 }

@@ -106,6 +106,10 @@ pub(super) fn reply_range(
     arguments: &[Vec<u8>],
     named: Named,
 ) -> Outcome {
+    // With scores, and other options, it is the daemon's.
+    if arguments.len() > 3 {
+        context.set_needs_daemon(true);
+    }
     let options = Options::parse(&arguments[3..], named, false)?;
     let selection = options.selection(&arguments[1], &arguments[2])?;
     let found = look_up(context, &arguments[0], ValueType::SORTED_SET, |set| {
