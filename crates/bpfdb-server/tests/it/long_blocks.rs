@@ -49,12 +49,13 @@ fn result(commands: usize, first: usize) -> Vec<u8> {
     reply
 }
 
-/// A median and the longest of the waits of a client of user space during `work`.
+/// Waits of a client of user space and of the kernel, in order.
 fn waits(other: &mut Client, mut is_over: impl FnMut() -> bool) -> Vec<Duration> {
     let mut waits = Vec::new();
     while !is_over() {
         let start = Instant::now();
         assert_eq!(other.say("LASTSAVE").as_bytes()[0], b':');
+        assert_eq!(other.say("GET elsewhere").as_bytes()[0], b'$');
         waits.push(start.elapsed());
     }
     waits.sort_unstable();
@@ -180,4 +181,57 @@ fn a_pause_begins_after_it() {
     assert_eq!(b.say("GET sum"), sum);
     assert_eq!(b.say("CLIENT UNPAUSE"), "+OK\r\n");
     assert!(a.reply() == result(COMMANDS / 4, 1));
+}
+
+/// Locks of one transaction; others are served while they are taken and while they are released.
+fn many_keys_are_one_transaction(keys: usize) {
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 1 << 30,
+        ..bpfdb::Options::default()
+    });
+    let locks = || server.engine.stats().expect("figures").locks;
+    let (mut a, mut b) = (server.client(), server.client());
+    assert_eq!(b.say("SET elsewhere 1"), "+OK\r\n");
+    let mut bytes = format!("*{}\r\n$4\r\nMSET\r\n", 2 * keys + 1).into_bytes();
+    for i in 0..keys {
+        write!(bytes, "$7\r\n{i:07}\r\n$1\r\nv\r\n").expect("in memory");
+    }
+    let last = keys - 1;
+    // How long a client waits at most, of how long the work takes.
+    let mut during = |work: &mut (dyn FnMut() + Send), is_over: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            let waits = waits(&mut b, || worker.is_finished() && is_over());
+            let (most, whole) = (waits[waits.len() - 1], begun.elapsed());
+            assert!(most < (whole / 4).max(PATIENCE), "{most:?} of {whole:?}");
+            println!("{keys} keys: {most:?} of {whole:?}");
+        });
+    };
+    assert_eq!(a.say("BEGIN"), "+OK\r\n");
+    let mut write_all = || {
+        a.send(&bytes);
+        assert_eq!(a.reply(), b"+OK\r\n");
+    };
+    during(&mut write_all, &|| true);
+    assert!(locks() >= keys as u64, "{}", locks());
+    let mut c = server.client();
+    assert_eq!(c.say(&format!("EXISTS 0000000 {last:07}")), ":0\r\n");
+    during(&mut || assert_eq!(a.say("COMMIT"), "+OK\r\n"), &|| {
+        locks() == 0
+    });
+    assert_eq!(c.say(&format!("EXISTS 0000000 {last:07}")), ":2\r\n");
+    assert_eq!(c.say("DBSIZE"), format!(":{}\r\n", keys + 1));
+}
+
+#[test]
+fn a_hundred_thousand_keys_are_one_transaction() {
+    many_keys_are_one_transaction(100_000);
+}
+
+/// As many as are promised.
+#[test]
+#[ignore = "takes ten seconds of a processor"]
+fn soak_a_million_keys_are_one_transaction() {
+    many_keys_are_one_transaction(1_000_000);
 }

@@ -145,7 +145,8 @@ fn keep_locks(numbers: &[u32]) {
     }
 }
 
-/// The least, the first one beyond those in the session, beyond a block of them, in a page, and the most.
+/// The least, the first one beyond those in the session, beyond a block of them, in a page, and many in a
+/// page. A million is for the suite `long_blocks` of the server.
 #[test]
 fn locks_of_a_transaction() {
     keep_locks(&[1, 9, 73, 969, 1993]);
