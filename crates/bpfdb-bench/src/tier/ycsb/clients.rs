@@ -15,6 +15,8 @@ use crate::tcp::{NO_ROOM, Server, histogram};
 pub(super) const CLIENTS: u64 = 16;
 /// Until an insertion that was refused is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
+/// How long one is tried: a server that refuses all that time is broken.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a run has seen.
 pub(super) struct Seen {
@@ -127,19 +129,26 @@ fn ask(client: &mut Client, request: Request, value: &str, counts: &mut Counts) 
             read(client, &numbers, counts)
         }
         Request::Update(number) => write(client, number, value, counts),
-        Request::Insert(number) => loop {
-            // A record without a value would be missing for those who read the latest ones.
-            let refused = counts.refused;
-            write(client, number, value, counts)?;
-            if counts.refused == refused {
-                return Ok(());
-            }
-            thread::sleep(PAUSE);
-        },
+        Request::Insert(number) => insert(client, number, value, counts),
         Request::ReadModifyWrite(number) => {
             read(client, &[number], counts)?;
             write(client, number, value, counts)
         }
+    }
+}
+
+/// Until it is there: a record without a value would be missing for those who read the latest ones.
+fn insert(client: &mut Client, number: u32, value: &str, counts: &mut Counts) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let refused = counts.refused;
+        write(client, number, value, counts)?;
+        if counts.refused == refused {
+            return Ok(());
+        }
+        let took = begun.elapsed();
+        ensure!(took < PATIENCE, "an insertion was refused for {took:?}");
+        thread::sleep(PAUSE);
     }
 }
 
