@@ -5,7 +5,7 @@
 //! engine ──CheckpointPass──► victims ──► RunWriter ──► tier/run-… (flushed)
 //!    ▲                                        │
 //!    └────────── Demoter::demote ◄── places ──┘
-//! session finds a cold value ──► RunValues (ColdValues) ──► tier/run-…, checked
+//! session finds a cold value ──► RunValues (ColdValues) ──► a thread of Reads ──► tier/run-…, checked
 //! ```
 //!
 //! Invariants
@@ -22,6 +22,7 @@
 //! ```text
 //! format/     bytes of runs and of the manifest
 //! prefetch.rs what the kernel has read before it is asked for
+//! reads.rs    reads that go on beside the server's thread
 //! runs.rs     the files that there are; reading one value
 //! writer.rs   appending values to a run
 //! check.rs    reading all of them
@@ -39,6 +40,7 @@ mod demoter;
 mod figures;
 pub mod format;
 mod prefetch;
+mod reads;
 mod runs;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use bpfdb_log::{AlignedBuffer, Disk, DiskFile};
 use crate::format::manifest::Manifest;
 use crate::format::run::{self, Contents, RunId};
 use crate::format::{BLOCK, Invalid, entry};
-use crate::prefetch::Prefetcher;
+use crate::prefetch::{Prefetcher, ReadsItself};
 
 /// Folder of the data directory with everything that is here.
 pub const FOLDER: &str = "tier";
@@ -265,32 +265,58 @@ impl<D: Disk> Runs<D> {
         if let Some(value) = self.prefetched(key, len, place) {
             return Ok(value);
         }
-        let file = self.read(|table| table.runs.get(&place.run).and_then(|run| run.file.clone()));
-        let file = file.ok_or(Status::TierUnavailable)?;
+        let file = self.file(place).ok_or(Status::TierUnavailable)?;
         let size = usize::try_from(entry::size(key, len)).map_err(|_| Status::TierCorrupt)?;
         let mut bytes = vec![0; size];
-        let reads = self
-            .prefetcher
-            .get()
-            .map(|prefetcher| prefetcher.reads_itself());
         let read = file.read_whole(place.offset, &mut bytes).map_err(|error| {
             tracing::error!(%error, run = place.run, offset = place.offset, "a cold value cannot be read");
             Status::TierUnavailable
         })?;
-        drop(reads);
         // A read that was late has ended by now: else the next one would not seem to be alone.
         self.take_completions();
-        match entry::decode(&bytes[..read], self.engine, place, key, len) {
-            Ok(value) => {
-                let head = size - value.len();
-                bytes.drain(..head);
-                Ok(bytes)
-            }
-            Err(error) => {
-                tracing::error!(%error, run = place.run, offset = place.offset, "a cold value is damaged");
-                Err(Status::TierCorrupt)
-            }
+        bytes.truncate(read);
+        self.value_of(bytes, key, len, place).map_err(|error| {
+            tracing::error!(%error, run = place.run, offset = place.offset, "a cold value is damaged");
+            Status::TierCorrupt
+        })
+    }
+
+    /// The same if the disk need not be waited for. `None`: it must be, or something is wrong, which [`Self::read_value`]
+    /// finds out.
+    pub(crate) fn read_at_hand(&self, key: &[u8], len: u64, place: ColdPlace) -> Option<Vec<u8>> {
+        if let Some(value) = self.prefetched(key, len, place) {
+            return Some(value);
         }
+        let size = usize::try_from(entry::size(key, len)).ok()?;
+        let mut bytes = vec![0; size];
+        let _reads = self.reads_for_command();
+        let read = self.file(place)?.read_at_hand(place.offset, &mut bytes);
+        bytes.truncate(read.ok()?);
+        self.value_of(bytes, key, len, place).ok()
+    }
+
+    /// A command needs what is read as long as this is there: others of its kind are read beside.
+    pub(crate) fn reads_for_command(&self) -> Option<ReadsItself<'_>> {
+        let prefetcher = self.prefetcher.get()?;
+        Some(prefetcher.reads_itself())
+    }
+
+    fn file(&self, place: ColdPlace) -> Option<Arc<D::File>> {
+        self.read(|table| table.runs.get(&place.run).and_then(|run| run.file.clone()))
+    }
+
+    /// The value of an entry that was read.
+    fn value_of(
+        &self,
+        mut bytes: Vec<u8>,
+        key: &[u8],
+        len: u64,
+        place: ColdPlace,
+    ) -> Result<Vec<u8>, Invalid> {
+        let value = entry::decode(&bytes, self.engine, place, key, len)?;
+        let head = bytes.len() - value.len();
+        bytes.drain(..head);
+        Ok(bytes)
     }
 
     /// The same if the kernel has read it by now, or is about to. What is wrong with it the caller finds out.

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bpfdb::{ColdPlace, ColdValues, Demoter, Demotion, Engine, Options, Session, Status};
+use bpfdb::{ColdPlace, ColdRead, ColdValues, Demoter, Demotion, Engine, Options, Session, Status};
 use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
 use bpfdb_log::{Directory, Disk, DiskFile};
 
@@ -37,11 +37,21 @@ impl<D: Disk> Values<D> {
 
 impl<D> ColdValues for Values<D>
 where
-    D: Disk + Send + Sync,
+    D: Disk + Send + Sync + 'static,
     D::File: Send + Sync,
 {
     fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
         self.now().fetch(key, len, place)
+    }
+
+    fn begin(
+        &self,
+        key: &[u8],
+        len: u64,
+        place: ColdPlace,
+        session: u32,
+    ) -> Option<Arc<dyn ColdRead>> {
+        self.now().begin(key, len, place, session)
     }
 
     fn admits(&self, key: &[u8], len: u64) -> bool {

@@ -12,6 +12,7 @@ use bpfdb_log::Disk;
 use crate::demoter::{Demoting, Failed};
 use crate::figures::{Counts, Figures, Found};
 use crate::prefetch::{PrefetchMaps, Prefetcher};
+use crate::reads::Reads;
 use crate::runs::Runs;
 use crate::values::RunValues;
 
@@ -56,6 +57,7 @@ pub struct Tier {
     counts: Arc<Counts>,
     memory: Arc<AtomicU64>,
     runs: Arc<dyn AnyRuns>,
+    reads: Arc<Reads>,
     prefetcher: OnceLock<Arc<Prefetcher>>,
     /// Values are to be read before they are asked for.
     prefetches: Mutex<bool>,
@@ -117,6 +119,7 @@ impl Tier {
             Arc::clone(&counts),
         )
         .map_err(io::Error::other)?;
+        let reads = Arc::clone(values.reads());
         let stop = Arc::new(AtomicBool::new(false));
         let memory = Arc::new(AtomicU64::new(options.memory));
         let removes_foreign = Arc::new(AtomicBool::new(false));
@@ -138,6 +141,7 @@ impl Tier {
             counts,
             memory,
             runs,
+            reads,
             prefetcher: OnceLock::new(),
             prefetches: Mutex::default(),
             engine: engine.clone(),
@@ -150,6 +154,17 @@ impl Tier {
     /// Bytes of memory above which values go to files, from now on.
     pub fn set_memory(&self, bytes: u64) {
         self.memory.store(bytes, Ordering::Relaxed);
+    }
+
+    /// `ring` is called, by any thread, when there is something to be had of [`Self::take_ended_reads`]: in the place of what
+    /// was said before.
+    pub fn tell_of_reads(&self, ring: impl Fn() + Send + Sync + 'static) {
+        self.reads.set_bell(Box::new(ring));
+    }
+
+    /// Sessions for which reads have ended that they do not wait for (`Session::leave_cold`), since this was asked last.
+    pub fn take_ended_reads(&self) -> Vec<u32> {
+        self.reads.take_ended()
     }
 
     /// From now on programs with these maps have values read before they are asked for, while

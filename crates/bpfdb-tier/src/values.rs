@@ -5,11 +5,12 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bpfdb::{ColdPlace, ColdValues, Status};
+use bpfdb::{ColdPlace, ColdRead, ColdValues, Status};
 use bpfdb_log::Disk;
 use rustc_hash::FxBuildHasher;
 
 use crate::figures::Counts;
+use crate::reads::Reads;
 use crate::runs::Runs;
 
 /// Keys that were read lately, by their hashes.
@@ -20,6 +21,7 @@ const WANTED: usize = 256;
 /// Reads the runs of an engine.
 pub struct RunValues<D: Disk> {
     runs: Arc<Runs<D>>,
+    reads: Arc<Reads>,
     counts: Arc<Counts>,
     hasher: FxBuildHasher,
     /// Of the key that was read last at each place: the rest of its hash.
@@ -40,12 +42,18 @@ impl<D: Disk> RunValues<D> {
     pub fn new(runs: Arc<Runs<D>>, counts: Arc<Counts>) -> Self {
         Self {
             runs,
+            reads: Arc::default(),
             counts,
             hasher: FxBuildHasher,
             recent: (0..RECENT).map(|_| AtomicU32::new(0)).collect(),
             is_full: AtomicBool::new(false),
             wanted: Mutex::default(),
         }
+    }
+
+    /// Those that go on beside who needs them.
+    pub(crate) fn reads(&self) -> &Arc<Reads> {
+        &self.reads
     }
 
     /// From now on only what is read twice comes back to memory, or everything that is read.
@@ -74,18 +82,29 @@ impl<D: Disk> RunValues<D> {
 
 impl<D> ColdValues for RunValues<D>
 where
-    D: Disk + Send + Sync,
+    D: Disk + Send + Sync + 'static,
     D::File: Send + Sync,
 {
     fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
         Counts::add(&self.counts.fetches, 1);
-        let value = self.runs.read_value(key, len, place);
+        let value = self.reads.find(key, len, place);
+        let value = value.unwrap_or_else(|| self.runs.read_value(key, len, place));
         match value {
             Err(Status::TierCorrupt) => Counts::add(&self.counts.corrupt, 1),
             Err(_) => Counts::add(&self.counts.unavailable, 1),
             Ok(_) => {}
         }
         value
+    }
+
+    fn begin(
+        &self,
+        key: &[u8],
+        len: u64,
+        place: ColdPlace,
+        session: u32,
+    ) -> Option<Arc<dyn ColdRead>> {
+        self.reads.begin(&self.runs, (key, len, place), session)
     }
 
     fn admits(&self, key: &[u8], _len: u64) -> bool {

@@ -2,6 +2,7 @@
 //! reads the files tells the engine of it ([`crate::Engine::set_cold_values`]).
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{Status, abi};
 
@@ -61,6 +62,16 @@ pub trait ColdValues: fmt::Debug + Send + Sync {
     /// [`Status::TierCorrupt`], [`Status::TierUnavailable`].
     fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status>;
 
+    /// Begins to read what [`Self::fetch`] would read for this session, without waiting for the disk. `None`: it does
+    /// not, because too much is being read.
+    fn begin(
+        &self,
+        key: &[u8],
+        len: u64,
+        place: ColdPlace,
+        session: u32,
+    ) -> Option<Arc<dyn ColdRead>>;
+
     /// Whether the value, which was just read, is to be in memory from now on.
     fn admits(&self, key: &[u8], len: u64) -> bool;
 
@@ -70,6 +81,13 @@ pub trait ColdValues: fmt::Debug + Send + Sync {
     /// It is admitted, but was read by a transaction, and a swap needs a record that is not locked:
     /// [`crate::Demoter::promote`] can do it later.
     fn wanted(&self, key: &[u8]);
+}
+
+/// A read of a cold value that goes on beside whoever has begun it. As long as this is there, [`ColdValues::fetch`] has
+/// what it brought.
+pub trait ColdRead: fmt::Debug + Send + Sync {
+    /// Has it ended, be it with an error?
+    fn is_over(&self) -> bool;
 }
 
 /// What versions have in one file of cold values.

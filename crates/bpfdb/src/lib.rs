@@ -57,7 +57,7 @@ mod victims;
 
 pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
-pub use cold::{COLD_GRAIN, ColdPlace, ColdValues, Demotion, RunUse};
+pub use cold::{COLD_GRAIN, ColdPlace, ColdRead, ColdValues, Demotion, RunUse};
 pub use conflict::{Conflict, ConflictCause};
 pub use database_order::DatabaseOrder;
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};

@@ -22,8 +22,10 @@ mod values;
 mod walk;
 mod written;
 
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use crate::cold::ColdRead;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::{Database, Status, ValueType, abi};
@@ -87,6 +89,13 @@ pub struct Session {
     changes: Vec<Change>,
     /// Cold values that it reads stay where they are.
     keeps_cold: bool,
+    /// See [`Session::leave_cold`].
+    leaves_cold: bool,
+    has_left_cold: bool,
+    /// Reads of cold values that it has begun since.
+    cold_reads: Vec<Arc<dyn ColdRead>>,
+    /// See [`Session::take_reads`].
+    reads: Reads,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -180,6 +189,10 @@ impl Session {
             change_notes: ChangeNotes::default(),
             changes: Vec::new(),
             keeps_cold: false,
+            leaves_cold: false,
+            has_left_cold: false,
+            cold_reads: Vec::new(),
+            reads: Reads::default(),
         })
     }
 

@@ -7,7 +7,7 @@
 //! copy, and memory that other programs need.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{
     AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_setfl, fdatasync, statvfs, statx,
 };
-use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::disk::folders::{Folders, Identity};
@@ -321,6 +321,17 @@ impl DiskFile for DirectoryFile {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+
+    /// From the page cache.
+    fn read_at_hand(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut bytes = [IoSliceMut::new(bytes)];
+        Ok(preadv2(
+            &self.file,
+            &mut bytes,
+            offset,
+            ReadWriteFlags::NOWAIT,
+        )?)
     }
 }
 

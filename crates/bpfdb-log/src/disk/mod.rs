@@ -121,6 +121,12 @@ pub trait DiskFile {
         None
     }
 
+    /// Reads what need not be waited for; fewer bytes than asked for, or an error, if there is more. What is missing may be
+    /// on its way then.
+    fn read_at_hand(&self, _offset: u64, _bytes: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     /// Fills `bytes` unless the file ends before; says how many were read.
     fn read_whole(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;

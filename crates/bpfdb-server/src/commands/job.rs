@@ -60,6 +60,11 @@ pub(crate) trait Job: Debug {
         false
     }
 
+    /// Of how many of its keys, from the first on, does it need no value any more?
+    fn keys_done(&self) -> usize {
+        0
+    }
+
     /// Bytes that it keeps.
     fn memory(&self) -> usize {
         0
@@ -83,16 +88,30 @@ impl Job for DeferredCommand {
 }
 
 /// A command that is executed again after an Error of a moment, or when no MULTI … EXEC holds
-/// locks any more while others are served.
+/// locks any more while others are served; or when values were read from files.
 #[derive(Debug)]
 pub(crate) struct RetriedCommand {
     run: Run,
     job: Option<Box<dyn Job>>,
+    /// It has met no lock.
+    is_free: bool,
 }
 
 impl RetriedCommand {
     pub(crate) fn new(run: Run) -> Self {
-        Self { run, job: None }
+        Self {
+            run,
+            job: None,
+            is_free: false,
+        }
+    }
+
+    /// One that has met values in files, and nothing else.
+    pub(crate) fn after_reads(run: Run) -> Self {
+        Self {
+            is_free: true,
+            ..Self::new(run)
+        }
     }
 }
 
@@ -106,7 +125,7 @@ impl Job for RetriedCommand {
             return job.step(context, arguments);
         }
         // Unless it is a command of that one.
-        if context.instance.has_long_block() && !context.at_once {
+        if context.instance.has_long_block() && !context.at_once && !self.is_free {
             context.rest(attempts::PAUSED);
             return Ok(Progress::More);
         }
@@ -129,6 +148,10 @@ impl Job for RetriedCommand {
 
     fn is_blocked(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.is_blocked())
+    }
+
+    fn keys_done(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.keys_done())
     }
 
     fn memory(&self) -> usize {

@@ -4,6 +4,7 @@
 use bpfdb::{Session, Status};
 
 use super::atomic::{Kind, atomically, is_open};
+use super::cold;
 use super::context::{Context, Failure, Outcome};
 use super::job::{Job, Progress};
 use crate::protocol::reply::Protocol;
@@ -94,6 +95,8 @@ impl<R: Reader> Reading<R> {
         let mut bytes = 0;
         for key in keys[self.next..].iter().take(KEYS) {
             let value = read_one::<R>(session, key)?;
+            // It is not read again for a cold value that comes behind it.
+            session.take_reads();
             bytes += value.as_ref().map_or(0, Vec::len);
             self.reader.take(value)?;
             self.next += 1;
@@ -117,6 +120,8 @@ impl<R: Reader> Job for Reading<R> {
                 self.reader.reply(context);
                 Ok(Progress::Done)
             }
+            // It goes on with this key, in the same snapshot.
+            Err(failure) if cold::waits(context, &failure) => Err(failure),
             // Another try begins anew.
             Err(failure) => {
                 if self.own {
@@ -126,6 +131,10 @@ impl<R: Reader> Job for Reading<R> {
                 Err(failure)
             }
         }
+    }
+
+    fn keys_done(&self) -> usize {
+        self.next
     }
 
     fn memory(&self) -> usize {

@@ -21,6 +21,7 @@
 //! picking.rs      elements picked at random
 //! chance.rs       random choice
 //! attempts.rs     how often something is tried again
+//! cold.rs         commands that meet values in files
 //! time_slice.rs   how long one connection is served before others
 //! monitor.rs      what others are shown of a request
 //! blocking.rs     commands that wait for keys
@@ -41,6 +42,7 @@ pub(crate) mod attempts;
 mod blocking;
 mod chance;
 mod cluster;
+pub(crate) mod cold;
 mod collection;
 pub(crate) mod conflict;
 mod connection;

@@ -17,7 +17,7 @@
 //!     counted, and every entry is executed alone: clients see the Errors that they
 //!     would see without batches.
 //!  3. An entry that fails with a text has changed nothing; the others stay.
-//!  4. An entry whose values were not fetched, because they are long, ends the batch: it
+//!  4. An entry whose values were not fetched, because they are long or in a file, ends the batch: it
 //!     would read at a later moment than those behind it, or hold the locks of those
 //!     before it while it works. It is executed alone, and so are the rest.
 //!
@@ -37,6 +37,7 @@ use super::request::{execute, note_path};
 use super::running::Running;
 use crate::commands::atomic::is_open;
 use crate::commands::attempts;
+use crate::commands::cold;
 use crate::commands::context::{Context, Failure};
 use crate::commands::definition::{Batching, Flag};
 use crate::commands::invoke::{count, observe};
@@ -267,7 +268,10 @@ impl Batch {
             return self.look_up(context, slice);
         }
         let begun = Instant::now();
+        // They are read at the same time; then the requests come again, each alone.
+        context.session.leave_cold(context.instance.tier.is_some());
         let read = self.read_ahead(context.session).map_err(Failure::from);
+        context.session.wait_for_cold();
         let outcome = read.and_then(|()| self.run(context, slice));
         let (unused, all) = context.session.prefetched_reads();
         let outcome = self.end(context.session, outcome);
@@ -373,7 +377,9 @@ impl Batch {
         let running = executed.job.and_then(|job| {
             let last = self.entries.pop()?;
             let time = *executed.times.last()?;
-            Some(Running::new(job, last.call, last.request, time))
+            let leaves_cold = cold::may_leave(context, last.call.command);
+            let running = Running::new(job, last.call, last.request, time);
+            Some(running.leaving_cold(leaves_cold))
         });
         if executed.stopped {
             return one_by_one(context, rest.into_iter(), slice);

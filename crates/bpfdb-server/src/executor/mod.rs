@@ -13,11 +13,13 @@
 //! request.rs   may it run, must it wait for EXEC, is it tried again
 //! batch.rs     requests of a pipeline in one transaction
 //! running.rs   a command that goes on in steps, between its steps; or that waits for keys
+//! awaited.rs   values in files that are being read
 //! ```
 //!
 //! The executors lie beside the connections, in the server, by the same index: a command may
 //! look at all connections (CLIENT LIST), but at no executor.
 
+mod awaited;
 mod batch;
 mod request;
 mod running;
@@ -29,6 +31,7 @@ use std::time::Instant;
 
 use bpfdb::{Database, Engine, Session, Status};
 
+use self::awaited::Awaited;
 use self::batch::{Batch, Unexecuted};
 use self::running::Running;
 use crate::commands::MultiState;
@@ -81,8 +84,8 @@ fn database_of(connection: &ConnectionInfo, instance: &Instance) -> Database {
 /// What of a connection's requests is begun, and not yet done.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    /// Waits for the end of CLIENT PAUSE.
-    paused_request: Option<Request>,
+    /// Waits for the end of CLIENT PAUSE, which few do.
+    paused_request: Option<Box<Request>>,
     /// What the parser gave already; comes before what it gives next.
     pending: VecDeque<Step>,
     /// A command that goes on in steps.
@@ -93,6 +96,8 @@ pub(crate) struct Executor {
     /// While the locks of a transaction that has ended are released in steps: what meets one of
     /// them waits.
     releasing: Option<Rc<()>>,
+    /// Values in files that the next requests need.
+    awaited: Option<Box<Awaited>>,
 }
 
 impl Executor {
@@ -216,6 +221,7 @@ impl Executor {
         }
         if let Some(running) = self.running.take() {
             self.go_on(connection, server, running);
+            self.note_reads(server.session);
             more = !self.is_held_up();
             // CLIENT KILL of itself: what it sent after that is not executed.
             close_if_told(connection);
@@ -231,6 +237,7 @@ impl Executor {
                 break;
             }
             more = self.execute_next(connection, server, slice);
+            self.note_reads(server.session);
             close_if_told(connection);
             note_written(connection, server);
         }
@@ -304,15 +311,41 @@ impl Executor {
         server: &mut ServeContext<'_>,
         running: Running,
     ) {
+        if self.is_reading() {
+            self.running = Some(running);
+            return;
+        }
+        let leaves_cold = self
+            .awaited
+            .as_ref()
+            .is_none_or(|awaited| awaited.may_follow());
         let mut context = self.context(connection, server);
         match running.held_by_pause(&mut context) {
-            Ok(request) => self.paused_request = Some(request),
-            Err(running) => self.running = running.go_on(&mut context),
+            Ok(request) => self.paused_request = Some(Box::new(request)),
+            Err(running) => self.running = running.go_on(&mut context, leaves_cold),
+        }
+    }
+
+    /// Takes the reads that have begun for what was executed. What those before have brought is there until others take
+    /// their place, or nothing is left to be executed.
+    fn note_reads(&mut self, session: &mut Session) {
+        let reads = session.take_cold_reads();
+        match &mut self.awaited {
+            None if reads.is_empty() => return,
+            awaited => awaited
+                .get_or_insert_default()
+                .note(reads, self.running.as_ref().map(Running::keys_done)),
+        }
+        if self.running.is_none() && self.pending.is_empty() {
+            self.awaited = None;
         }
     }
 
     fn next_step(&mut self, connection: &mut Connection, instance: &Instance) -> Step {
-        let paused = self.paused_request.take().map(Step::Request);
+        let paused = self
+            .paused_request
+            .take()
+            .map(|paused| Step::Request(*paused));
         paused
             .or_else(|| self.pending.pop_front())
             .unwrap_or_else(|| connection.next_step(limits(&connection.info, instance)))
@@ -371,7 +404,7 @@ impl Executor {
     ) -> bool {
         let mut context = self.context(connection, server);
         if request::is_paused(&mut context, &request) {
-            self.paused_request = Some(request);
+            self.paused_request = Some(Box::new(request));
             return false;
         }
         self.running = request::execute(&mut context, request);
@@ -430,6 +463,7 @@ impl Executor {
         }
         if let Some(running) = self.running.take() {
             self.go_on(connection, server, running);
+            self.note_reads(server.session);
         }
         note_written(connection, server);
         self.hold(connection, server);
@@ -446,6 +480,7 @@ impl Executor {
         self.pending.clear();
         self.yielded = false;
         self.releasing = None;
+        self.awaited = None;
     }
 
     // ---- Between two time slices ---------------------------------------------------
@@ -465,12 +500,23 @@ impl Executor {
         self.running.as_ref().is_some_and(Running::is_blocked)
     }
 
+    /// Are values read that it needs?
+    fn is_reading(&self) -> bool {
+        self.awaited
+            .as_ref()
+            .is_some_and(|awaited| awaited.is_reading())
+    }
+
+    /// Has it all values that it waited for?
+    pub(crate) fn has_read(&self) -> bool {
+        self.awaited.is_some() && !self.is_reading()
+    }
+
     /// Has it work that waits for nothing? Not for the client to read either: others
     /// may wait for the end of it.
     pub(crate) fn is_busy(&self) -> bool {
-        self.running.as_ref().is_some_and(Running::is_busy)
-            || self.yielded
-            || self.releasing.is_some()
+        let has_work = self.running.as_ref().is_some_and(Running::is_busy) || self.yielded;
+        has_work && !self.is_reading() || self.releasing.is_some()
     }
 
     /// May more requests be read for it?
@@ -494,7 +540,10 @@ impl Executor {
 
     /// Bytes of requests that it keeps.
     fn memory(&self) -> usize {
-        let paused = self.paused_request.as_ref().map_or(0, Request::memory);
+        let paused = self
+            .paused_request
+            .as_ref()
+            .map_or(0, |paused| paused.memory());
         let running = self.running.as_ref().map_or(0, Running::memory);
         let pending: usize = self.pending.iter().map(Step::memory).sum();
         paused + running + pending

@@ -8,6 +8,7 @@ use super::running::Running;
 use crate::commands::Queue;
 use crate::commands::atomic;
 use crate::commands::attempts::{self, Backoff, StepStart};
+use crate::commands::cold;
 use crate::commands::conflict;
 use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
@@ -32,15 +33,17 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
         Ok(call) => {
-            let (outcome, spent, backoff) = run(context, call, &request.words);
+            let leaves_cold = cold::may_leave(context, call.command);
+            let (outcome, spent, backoff) = run(context, call, &request.words, leaves_cold);
             let rests_until = context.rests_until.take();
             if let Some(job) = context.job.take()
                 && outcome.is_ok()
             {
                 let short = job.is_short();
-                let running = Running::resting(job, call, request, spent, backoff, rests_until);
-                return if short {
-                    running.go_on(context)
+                let running = Running::resting(job, call, request, spent, backoff, rests_until)
+                    .leaving_cold(leaves_cold);
+                return if short && !context.session.has_left_cold() {
+                    running.go_on(context, leaves_cold)
                 } else {
                     Some(running)
                 };
@@ -184,7 +187,12 @@ fn needs_room(context: &Context<'_>, command: &Command) -> bool {
 
 /// Executes a command that is not queued, and takes note if it was slow; with the
 /// time that it took, and its tries.
-fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Backoff) {
+fn run(
+    context: &mut Context<'_>,
+    call: Call,
+    words: &[Vec<u8>],
+    leaves_cold: bool,
+) -> (Outcome, Duration, Backoff) {
     context.connection.command = call.command.name;
     context
         .connection
@@ -194,7 +202,9 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Du
     keyspace_events::publish_expired(context);
     let mut backoff = Backoff::default();
     let arguments = &words[call.name_words..];
+    cold::begin_step(context, leaves_cold);
     let (outcome, time) = attempt(context, call.command, arguments, &mut backoff);
+    cold::end_step(context, call.command, words, 0);
     if context.job.is_none() {
         observe(context, call.command, time, words);
     }
@@ -268,7 +278,10 @@ fn attempt(
         && may_help(context, failure, backoff)
     {
         context.replies.truncate(start);
-        context.go_on_with(RetriedCommand::new(command.run));
+        context.go_on_with(match cold::waits(context, failure) {
+            true => RetriedCommand::after_reads(command.run),
+            false => RetriedCommand::new(command.run),
+        });
         return (Ok(()), time);
     }
     let outcome = outcome
@@ -294,6 +307,9 @@ pub(super) fn may_help(
     failure: &Failure,
     backoff: &mut Backoff,
 ) -> bool {
+    if cold::waits(context, failure) {
+        return true;
+    }
     if waits_for_block(context, failure) {
         context.rest(attempts::PAUSED);
         return true;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::request;
 use crate::commands::atomic;
 use crate::commands::attempts::{Backoff, PAUSED, StepStart};
+use crate::commands::cold;
 use crate::commands::context::Context;
 use crate::commands::definition::Command;
 use crate::commands::invoke;
@@ -19,7 +20,9 @@ pub(crate) struct Running {
     job: Box<dyn Job>,
     command: &'static Command,
     request: Request,
-    name_words: usize,
+    name_words: u32,
+    /// See [`cold::may_leave`].
+    leaves_cold: bool,
     spent: Duration,
     backoff: Backoff,
     /// Its next step is not to be made before.
@@ -45,11 +48,25 @@ impl Running {
             job,
             command: call.command,
             request,
-            name_words: call.name_words,
+            name_words: call.name_words as u32,
+            leaves_cold: false,
             spent,
             backoff,
             rests_until,
         }
+    }
+
+    /// It may be executed again for values in files, or not.
+    pub(super) fn leaving_cold(self, leaves_cold: bool) -> Self {
+        Self {
+            leaves_cold,
+            ..self
+        }
+    }
+
+    /// Of how many of its keys does it need no value any more?
+    pub(super) fn keys_done(&self) -> usize {
+        self.job.keys_done()
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -88,8 +105,9 @@ impl Running {
         Err(self)
     }
 
-    /// One step, if it is due; what is left then.
-    pub(crate) fn go_on(self, context: &mut Context<'_>) -> Option<Self> {
+    /// One step, if it is due; what is left then. `leaves_cold`: it need not wait for values in files, unless it is one that
+    /// always does.
+    pub(crate) fn go_on(self, context: &mut Context<'_>, leaves_cold: bool) -> Option<Self> {
         if self.rests_until().is_some() {
             return Some(self);
         }
@@ -100,7 +118,7 @@ impl Running {
                 ..self
             });
         }
-        let left = self.step(context);
+        let left = self.step(context, leaves_cold);
         let rests_until = context.rests_until.take();
         left.map(|running| Self {
             rests_until,
@@ -108,11 +126,18 @@ impl Running {
         })
     }
 
-    fn step(mut self, context: &mut Context<'_>) -> Option<Self> {
+    fn step(mut self, context: &mut Context<'_>, leaves_cold: bool) -> Option<Self> {
         let (start, begun, step) = (context.replies.len(), Instant::now(), StepStart::now());
-        let arguments = &self.request.words[self.name_words..];
+        let arguments = &self.request.words[self.name_words as usize..];
         keyspace_events::publish_expired(context);
+        cold::begin_step(context, self.leaves_cold && leaves_cold);
         let progress = self.job.step(context, arguments);
+        cold::end_step(
+            context,
+            self.command,
+            &self.request.words,
+            self.job.keys_done(),
+        );
         keyspace_events::note_step(context, self.command, arguments, &progress, &*self.job);
         self.spent += begun.elapsed();
         self.backoff.note_step(step);

@@ -15,7 +15,7 @@ pub(crate) enum Source {
     UnixListener,
     Handovers,
     Stop,
-    /// Something has become durable.
+    /// Something has become durable, or was read from a file.
     Log,
     /// Index, and a serial number that distinguishes it from others with this index:
     /// an event may come for one that was closed in the same round.

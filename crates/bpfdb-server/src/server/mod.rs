@@ -65,7 +65,7 @@ pub struct Server {
     connections: ConnectionTable,
     /// Those of the connections, by the same index.
     executors: Vec<Executor>,
-    /// Rung when something has become durable.
+    /// Rung when something has become durable, or was read from a file.
     bell: Bell,
     /// Connections whose replies wait until they are durable, and up to which timestamp.
     held: BTreeMap<u32, u64>,
@@ -271,6 +271,7 @@ impl Server {
             Source::Log => {
                 self.bell.silence();
                 self.release_held();
+                self.go_on_after_reads();
             }
             Source::Stop => {}
         }

@@ -28,6 +28,17 @@ impl Server {
         }
     }
 
+    /// Those for which values were read from files go on, if they have all that they waited for.
+    pub(super) fn go_on_after_reads(&mut self) {
+        let Some(tier) = &self.instance.tier else {
+            return;
+        };
+        for index in tier.take_ended_reads() {
+            self.serve_if(index, Executor::has_read);
+            self.close_those_told();
+        }
+    }
+
     /// When CLIENT PAUSE is over, by time or by UNPAUSE, what waited is executed.
     pub(super) fn end_pause_when_due(&mut self) {
         let left = self.instance.pause.left(Instant::now());

@@ -100,6 +100,10 @@ impl Server {
             })
             .transpose()?;
         let bell = Bell::new()?;
+        if let Some(tier) = &options.tier {
+            let bell = bell.clone();
+            tier.tell_of_reads(move || bell.ring());
+        }
         let mut instance = Instance::new(
             engine,
             options,

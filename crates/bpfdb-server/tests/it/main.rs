@@ -5,6 +5,7 @@ mod blocking;
 mod blocks;
 mod changes;
 mod clients;
+mod cold_reads;
 mod conflicts;
 mod connections;
 mod databases;

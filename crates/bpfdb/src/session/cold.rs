@@ -1,12 +1,14 @@
 //! Cold values: read by the crate that knows the files, and given back their places in memory.
 
+use std::mem;
 use std::ops::Range;
 use std::ptr;
+use std::sync::Arc;
 
 use super::large::{Found, Step, cut};
-use super::operation::Place;
+use super::operation::{Operation, Place};
 use super::{HEADER, ROOM, Session, VALUE_MAX};
-use crate::cold::{ColdPlace, Demotion};
+use crate::cold::{ColdPlace, ColdRead, ColdValues, Demotion};
 use crate::{Status, abi};
 
 impl Session {
@@ -22,10 +24,10 @@ impl Session {
         let Some(values) = self.engine.inner.cold.get().cloned() else {
             return Err(Status::TierUnavailable);
         };
-        let (prefix, prefix_len) = self.key_prefix(key);
-        let stored = [&prefix[..prefix_len], key].concat();
-        let mut value = match values.fetch(&stored, found.len, place) {
+        let stored = self.stored(key);
+        let mut value = match self.fetch(&*values, &stored, found.len, place) {
             Ok(value) => value,
+            Err(Status::FoundLarge) => return Err(Status::FoundLarge),
             // A file goes when no version names it any more: this one may have been replaced or moved.
             Err(status) => {
                 return match self.is_large(key, found.id) {
@@ -46,6 +48,87 @@ impl Session {
         }
         cut(&mut value, range);
         Ok(Some(value))
+    }
+
+    /// Whether operations leave cold values alone that they would have to wait for; at first they wait. The read of such a
+    /// value begins ([`Self::take_cold_reads`]), and the operation ends in [`Status::FoundLarge`] as an Error. It has done
+    /// nothing, and has failed no transaction: the caller does what it has done in a transaction of its own again from
+    /// its beginning when the reads have ended.
+    pub fn leave_cold(&mut self, leaves: bool) {
+        self.leaves_cold = leaves;
+        self.has_left_cold = false;
+    }
+
+    /// From now on operations wait, until it is said otherwise.
+    pub fn wait_for_cold(&mut self) {
+        self.leaves_cold = false;
+    }
+
+    /// Has an operation ended for a cold value since [`Self::leave_cold`]?
+    pub fn has_left_cold(&self) -> bool {
+        self.has_left_cold
+    }
+
+    /// The reads that have begun since this was asked last.
+    pub fn take_cold_reads(&mut self) -> Vec<Arc<dyn ColdRead>> {
+        mem::take(&mut self.cold_reads)
+    }
+
+    /// Begins the reads of those of these keys' values that are cold, or joins them, as their operations will come:
+    /// until so many are under way.
+    pub fn begin_cold_reads<'a>(&mut self, keys: impl IntoIterator<Item = &'a [u8]>, most: usize) {
+        let mut under_way = 0;
+        for key in keys {
+            if under_way == most {
+                return;
+            }
+            // What is said about this key its own operation says.
+            let operation = Operation::GetAny(key);
+            if let Ok((Status::FoundLarge, place)) =
+                self.tracked(false, |session| session.single_at(&operation))
+            {
+                under_way += usize::from(self.begin_cold_read(key, place));
+            }
+        }
+    }
+
+    /// Begins the read of what an operation has found at this place of the buffer, if it is cold. Is it under way then?
+    pub(super) fn begin_cold_read(&mut self, key: &[u8], place: Place) -> bool {
+        let found = self.found(place);
+        let values = self.engine.inner.cold.get().cloned();
+        let (Some(values), Some(place)) = (values, found.cold) else {
+            return false;
+        };
+        let stored = self.stored(key);
+        let Some(read) = values.begin(&stored, found.len, place, self.index) else {
+            return false;
+        };
+        let is_under_way = !read.is_over();
+        self.cold_reads.push(read);
+        is_under_way
+    }
+
+    fn stored(&self, key: &[u8]) -> Vec<u8> {
+        let (prefix, prefix_len) = self.key_prefix(key);
+        [&prefix[..prefix_len], key].concat()
+    }
+
+    fn fetch(
+        &mut self,
+        values: &dyn ColdValues,
+        stored: &[u8],
+        len: u64,
+        place: ColdPlace,
+    ) -> Result<Vec<u8>, Status> {
+        let begin = || values.begin(stored, len, place, self.index);
+        // What it has brought is there as long as this is.
+        let read = self.leaves_cold.then(begin).flatten();
+        if let Some(read) = read.as_ref().filter(|read| !read.is_over()) {
+            self.cold_reads.push(Arc::clone(read));
+            self.has_left_cold = true;
+            return Err(Status::FoundLarge);
+        }
+        values.fetch(stored, len, place)
     }
 
     /// From now on what this session reads says nothing about what is asked for: cold values that it reads

@@ -35,7 +35,7 @@ pub(super) struct Found {
     pub(super) len: u64,
     expires: u64,
     /// Of a cold value.
-    cold: Option<ColdPlace>,
+    pub(super) cold: Option<ColdPlace>,
 }
 
 /// A part of a value.
@@ -553,7 +553,7 @@ impl Session {
         place
     }
 
-    fn found(&self, place: Place) -> Found {
+    pub(super) fn found(&self, place: Place) -> Found {
         // SAFETY: the program wrote it where the value would be, for which there is room.
         let cold = unsafe {
             let start = self.buffer.0.add(place.value());

@@ -106,6 +106,11 @@ impl<'a> Operation<'a> {
         kind == ValueType::STRING || self.code() & ANY == ANY
     }
 
+    /// Does the engine count it among what was found and missed?
+    pub(super) fn is_counted(&self) -> bool {
+        self.code() & !ANY == abi::BPFDB_OP_GET
+    }
+
     /// Does it read under an exclusive lock?
     pub(super) fn locks(&self) -> bool {
         self.code() & !ANY == abi::BPFDB_OP_GET_FOR_UPDATE

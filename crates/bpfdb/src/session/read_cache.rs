@@ -363,6 +363,13 @@ impl Session {
         let mut cache = std::mem::take(&mut self.read_cache);
         let outcome = cache.take_in(self, reads, places);
         self.read_cache = cache;
+        if self.leaves_cold {
+            for (read, &place) in reads.iter().zip(places) {
+                if self.status(place) == Status::FoundLarge {
+                    self.begin_cold_read(read.key(), place);
+                }
+            }
+        }
         outcome
     }
 }

@@ -5,7 +5,8 @@ use std::{ptr, thread};
 
 use super::operation::{Operation, Place};
 use super::{
-    Entry, HEADER, LENGTH_MASK, LOG_TRIES, PENDING_TRIES, ROOM, Session, VALUE_MAX, WatchToken,
+    Entry, HEADER, LENGTH_MASK, LOG_TRIES, PENDING_TRIES, ROOM, Reads, Session, VALUE_MAX,
+    WatchToken,
 };
 use crate::engine::LOG_PAUSE;
 use crate::{Status, ValueType, abi};
@@ -28,9 +29,20 @@ impl Session {
     ) -> Result<(Status, Place), Status> {
         // Inside a transaction the Error has failed it: no use to try again.
         let patient = !self.in_transaction() && !self.deferred.is_open();
-        self.patiently(patient, |session| {
+        let outcome = self.patiently(patient, |session| {
             session.append(operation, operation.room(VALUE_MAX), 0)
-        })
+        });
+        if operation.is_counted() {
+            let found = matches!(outcome, Ok((Status::Found | Status::FoundLarge, _)));
+            self.reads.found += u64::from(found);
+            self.reads.missed += u64::from(matches!(outcome, Ok((Status::NotFound, _))));
+        }
+        outcome
+    }
+
+    /// GETs that the engine has counted of this session since it was asked last, but those of batches.
+    pub fn take_reads(&mut self) -> Reads {
+        std::mem::take(&mut self.reads)
     }
 
     /// Executes what `put` writes into the buffer, and again while memory is being

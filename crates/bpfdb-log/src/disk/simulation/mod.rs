@@ -110,9 +110,10 @@ pub struct SimulatedDisk {
     state: Arc<Mutex<State>>,
     incarnation: u64,
     hold: Arc<Hold>,
+    hold_of_reads: Arc<Hold>,
 }
 
-/// Whether writes and flushes wait.
+/// Whether operations wait.
 #[derive(Default)]
 struct Hold {
     held: Mutex<Held>,
@@ -125,12 +126,37 @@ struct Held {
     waiting: usize,
 }
 
+impl Hold {
+    fn set(&self, held: bool) {
+        self.held().since = held.then(Instant::now);
+        self.released.notify_all();
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self) {
+        let mut held = self.held();
+        held.waiting += 1;
+        loop {
+            let left = held.left();
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.released.wait_timeout(held, left);
+            held = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        held.waiting -= 1;
+    }
+}
+
 /// The longest time for which a disk can be held: a test that fails meanwhile ends its server or its log, which
 /// waits for the disk, and would do so for ever.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 impl Held {
-    /// How much longer writes and flushes wait.
+    /// How much longer operations wait.
     fn left(&self) -> Duration {
         let left = |since: Instant| LONGEST_HOLD.saturating_sub(since.elapsed());
         self.since.map_or(Duration::ZERO, left)
@@ -161,6 +187,7 @@ impl SimulatedDisk {
             state: Arc::new(Mutex::new(state)),
             incarnation: 0,
             hold: Arc::default(),
+            hold_of_reads: Arc::default(),
         }
     }
 
@@ -178,6 +205,7 @@ impl SimulatedDisk {
             state: Arc::new(Mutex::new(copy)),
             incarnation: self.incarnation,
             hold: Arc::default(),
+            hold_of_reads: Arc::default(),
         }
     }
 
@@ -222,35 +250,22 @@ impl SimulatedDisk {
 
     /// A slow disk: writes and flushes wait, until this is called again with `false`, or for a minute.
     pub fn hold(&self, held: bool) {
-        self.held().since = held.then(Instant::now);
-        self.hold.released.notify_all();
+        self.hold.set(held);
     }
 
     /// How many writes and flushes wait because of [`SimulatedDisk::hold`].
     pub fn waiting(&self) -> usize {
-        self.held().waiting
+        self.hold.held().waiting
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        let held = self.hold.held.lock();
-        held.unwrap_or_else(PoisonError::into_inner)
+    /// The same for reads of files that are open for nothing else.
+    pub fn hold_reads(&self, held: bool) {
+        self.hold_of_reads.set(held);
     }
 
-    fn wait_while_held(&self, operation: Operation) {
-        if !matches!(operation, Operation::Write | Operation::Flush) {
-            return;
-        }
-        let mut held = self.held();
-        held.waiting += 1;
-        loop {
-            let left = held.left();
-            if left.is_zero() {
-                break;
-            }
-            let woken = self.hold.released.wait_timeout(held, left);
-            held = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        held.waiting -= 1;
+    /// How many reads wait because of [`SimulatedDisk::hold_reads`].
+    pub fn waiting_reads(&self) -> usize {
+        self.hold_of_reads.held().waiting
     }
 
     /// Takes the power away, and gives it back.
@@ -275,6 +290,7 @@ impl SimulatedDisk {
             state: self.state.clone(),
             incarnation: state.incarnation,
             hold: Arc::clone(&self.hold),
+            hold_of_reads: Arc::clone(&self.hold_of_reads),
         }
     }
 
@@ -335,7 +351,9 @@ impl SimulatedDisk {
 
     /// Begins an operation. `Some`: that is how it fails.
     fn begin(&self, operation: Operation) -> io::Result<(MutexGuard<'_, State>, Option<Fault>)> {
-        self.wait_while_held(operation);
+        if matches!(operation, Operation::Write | Operation::Flush) {
+            self.hold.wait();
+        }
         let mut state = self.alive()?;
         let count = state.counts[operation as usize];
         state.counts[operation as usize] += 1;
@@ -523,6 +541,9 @@ impl SimulatedFile {
 
 impl DiskFile for SimulatedFile {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        if !self.writable {
+            self.disk.hold_of_reads.wait();
+        }
         let mut state = self.disk.alive()?;
         let inode = self.inode(&mut state);
         let rest = inode.seen.get(offset as usize..).unwrap_or(&[]);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bpfdb::Status;
 
 use super::super::attempts::{self, Backoff, StepStart};
+use super::super::cold;
 use super::super::context::{Context, Failure};
 use crate::instance::pause::Pause;
 
@@ -89,6 +90,10 @@ impl Attempts {
         spent: Duration,
     ) -> bool {
         self.long = None;
+        if cold::is_being_read(context, status) {
+            self.failed = self.failed.max(1);
+            return true;
+        }
         self.backoff.note_attempt();
         if context.refusal(status).is_some() {
             return false;

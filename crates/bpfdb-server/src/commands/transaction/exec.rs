@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bpfdb::Status;
 
 use super::super::attempts::StepStart;
+use super::super::cold;
 use super::super::conflict;
 use super::super::invoke::{count, timed};
 use super::super::keyspace_events;
@@ -347,6 +348,11 @@ impl Block {
         self.spent = Duration::ZERO;
         let total = mem::take(&mut self.total);
         self.replies = Replies::new(context.replies.protocol());
+        if cold::waits(context, &failure) {
+            let queued = self.queue.commands.iter();
+            let keys = queued.flat_map(|queued| cold::keys_read(queued.command, queued.words()));
+            cold::begin_reads(context, keys);
+        }
         match failure {
             Failure::Engine(status) if self.attempts.again(context, status, total) => {
                 Ok(Progress::More)

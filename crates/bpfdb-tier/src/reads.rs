@@ -1,0 +1,447 @@
+//! Reads of values that go on beside who needs them, so that none of a server's clients waits for another one's read.
+//!
+//! ```text
+//!  begin ──► at hand: in the page cache, or the kernel has read it ──────────────► over
+//!    └─────► queue ──► a thread reads it, checked ──► over ──► its sessions are told, by the bell
+//!                                                       │
+//!                       fetch: a copy, as long as somebody has the read ◄──────────┘
+//! ```
+//!
+//! Invariants
+//!
+//! 1. A read is that of a place, a key and a length, and what it brings was checked against them. Whether a version still
+//!    names the place is found out by the command, which is executed again.
+//! 2. Of one place one read is under way: others join it.
+//! 3. What a read has brought goes with the last one who has the read. So nobody who has lost interest leaves bytes behind.
+//! 4. No thread that begins a read waits for a disk, or for a thread that does.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+
+use bpfdb::{ColdPlace, ColdRead, Status};
+use bpfdb_log::Disk;
+use rustc_hash::FxHashMap;
+
+use crate::runs::Runs;
+use crate::victims::LEN_MAX;
+
+/// Reads that threads make at the same time: a disk is hardly faster with more.
+const THREADS: usize = 32;
+/// Bytes of a thread's stack: values are not on it.
+const STACK: usize = 256 << 10;
+/// Bytes of values that are being read, or were and are still wanted. Beyond that the server's thread reads, which
+/// slows down those who want more.
+const HELD_MOST: u64 = 64 << 20;
+
+const _: () = assert!(LEN_MAX < HELD_MOST, "any value can be read beside");
+
+type Told = Box<dyn Fn() + Send + Sync>;
+
+/// The read of one value.
+pub(crate) struct Read {
+    key: Vec<u8>,
+    len: u64,
+    place: ColdPlace,
+    outcome: OnceLock<Result<Vec<u8>, Status>>,
+    /// Sessions that are to be told of its end. Changed by who has the lock of [`Shared::state`].
+    sessions: Mutex<Vec<u32>>,
+    shared: Arc<Shared>,
+}
+
+impl Read {
+    fn is_of(&self, key: &[u8], len: u64) -> bool {
+        self.key == key && self.len == len
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = &self.place;
+        f.debug_struct("Read")
+            .field("place", place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ColdRead for Read {
+    fn is_over(&self) -> bool {
+        self.outcome.get().is_some()
+    }
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        self.shared.held.fetch_sub(self.len, Ordering::Relaxed);
+        let mut state = self.shared.state();
+        // Another one of the place may have begun since.
+        if let Some(known) = state.reads.get(&self.place)
+            && known.strong_count() == 0
+        {
+            state.reads.remove(&self.place);
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that somebody has.
+    reads: FxHashMap<ColdPlace, Weak<Read>>,
+    /// Those that no thread has begun.
+    queue: VecDeque<Arc<Read>>,
+    /// Threads that wait for the queue.
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
+    /// Sessions to be told.
+    ended: Vec<u32>,
+    is_over: bool,
+}
+
+/// What all threads know.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    /// Bytes of all reads that somebody has.
+    held: AtomicU64,
+    bell: Mutex<Option<Told>>,
+}
+
+impl Shared {
+    /// No read is dropped while this is there: that takes it, too.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next read that is to be made; `None`: no more are.
+    fn next(&self) -> Option<Arc<Read>> {
+        let mut state = self.state();
+        loop {
+            if state.is_over {
+                return None;
+            }
+            if let Some(read) = state.queue.pop_front() {
+                return Some(read);
+            }
+            state.idle += 1;
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    fn end(&self, read: &Read, outcome: Result<Vec<u8>, Status>) {
+        let mut state = self.state();
+        // It has none before: one thread makes it, once.
+        let _ = read.outcome.set(outcome);
+        let was_silent = state.ended.is_empty();
+        state.ended.append(&mut read.sessions());
+        let rings = was_silent && !state.ended.is_empty();
+        drop(state);
+        let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ring) = bell.as_ref().filter(|_| rings) {
+            ring();
+        }
+    }
+}
+
+/// The reads that go on beside the server's thread, and the threads that make them.
+#[derive(Default)]
+pub(crate) struct Reads {
+    shared: Arc<Shared>,
+}
+
+impl Reads {
+    /// What this place has, if somebody has a read of it that has ended.
+    pub(crate) fn find(
+        &self,
+        key: &[u8],
+        len: u64,
+        place: ColdPlace,
+    ) -> Option<Result<Vec<u8>, Status>> {
+        let read = self.known(place)?;
+        let outcome = read.outcome.get().filter(|_| read.is_of(key, len));
+        outcome.cloned()
+    }
+
+    fn known(&self, place: ColdPlace) -> Option<Arc<Read>> {
+        let state = self.shared.state();
+        state.reads.get(&place).and_then(Weak::upgrade)
+    }
+
+    /// Begins the read for a session, or joins it. `None`: too much is being read, or there is no thread.
+    pub(crate) fn begin<D>(
+        &self,
+        runs: &Arc<Runs<D>>,
+        (key, len, place): (&[u8], u64, ColdPlace),
+        session: u32,
+    ) -> Option<Arc<dyn ColdRead>>
+    where
+        D: Disk + Send + Sync + 'static,
+        D::File: Send + Sync,
+    {
+        if let Some(read) = self.known(place) {
+            let is_it = read.is_of(key, len);
+            self.join(&read, session);
+            return is_it.then_some(read as Arc<dyn ColdRead>);
+        }
+        let held = self.shared.held.fetch_add(len, Ordering::Relaxed);
+        let read = Arc::new(Read {
+            key: key.to_vec(),
+            len,
+            place,
+            outcome: OnceLock::new(),
+            sessions: Mutex::new(vec![session]),
+            shared: Arc::clone(&self.shared),
+        });
+        if held + len > HELD_MOST {
+            return None;
+        }
+        let at_hand = runs.read_at_hand(key, len, place);
+        let is_at_hand = at_hand.is_some();
+        if let Some(value) = at_hand {
+            // It has none before.
+            let _ = read.outcome.set(Ok(value));
+        }
+        (self.shared.state().reads).insert(place, Arc::downgrade(&read));
+        (is_at_hand || self.queue(runs, &read)).then_some(read as Arc<dyn ColdRead>)
+    }
+
+    /// Has the session told of the end, unless that has come.
+    fn join(&self, read: &Read, session: u32) {
+        let _state = self.shared.state();
+        let mut sessions = read.sessions();
+        if !read.is_over() && !sessions.contains(&session) {
+            sessions.push(session);
+        }
+    }
+
+    /// Leaves it to a thread; false: there is none.
+    fn queue<D>(&self, runs: &Arc<Runs<D>>, read: &Arc<Read>) -> bool
+    where
+        D: Disk + Send + Sync + 'static,
+        D::File: Send + Sync,
+    {
+        let mut state = self.shared.state();
+        if state.queue.len() >= state.idle && state.threads.len() < THREADS {
+            match self.start_thread(runs) {
+                Ok(thread) => state.threads.push(thread),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot start a thread that reads cold values")
+                }
+            }
+        }
+        if state.threads.is_empty() {
+            return false;
+        }
+        state.queue.push_back(Arc::clone(read));
+        drop(state);
+        self.shared.work.notify_one();
+        true
+    }
+
+    fn start_thread<D>(&self, runs: &Arc<Runs<D>>) -> std::io::Result<JoinHandle<()>>
+    where
+        D: Disk + Send + Sync + 'static,
+        D::File: Send + Sync,
+    {
+        let (runs, shared) = (Arc::clone(runs), Arc::clone(&self.shared));
+        let work = move || {
+            while let Some(read) = shared.next() {
+                let reads = runs.reads_for_command();
+                let outcome = runs.read_value(&read.key, read.len, read.place);
+                drop(reads);
+                shared.end(&read, outcome);
+            }
+        };
+        thread::Builder::new()
+            .name("bpfdb-read".into())
+            .stack_size(STACK)
+            .spawn(work)
+    }
+
+    /// Whom to tell that there are [`Self::take_ended`]: by any thread.
+    pub(crate) fn set_bell(&self, ring: Told) {
+        let mut bell = (self.shared.bell.lock()).unwrap_or_else(PoisonError::into_inner);
+        *bell = Some(ring);
+    }
+
+    /// Sessions for which reads have ended since this was asked last.
+    pub(crate) fn take_ended(&self) -> Vec<u32> {
+        std::mem::take(&mut self.shared.state().ended)
+    }
+}
+
+impl Drop for Reads {
+    /// What is under way ends; what has not begun never does.
+    fn drop(&mut self) {
+        let (queue, threads) = {
+            let mut state = self.shared.state();
+            state.is_over = true;
+            (
+                std::mem::take(&mut state.queue),
+                std::mem::take(&mut state.threads),
+            )
+        };
+        drop(queue);
+        self.shared.work.notify_all();
+        for thread in threads {
+            // A panic there was already reported by its hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use bpfdb::RunUse;
+    use bpfdb_log::simulation::SimulatedDisk;
+
+    use super::*;
+    use crate::writer::{NewValue, RunWriter};
+
+    const KEY: &[u8] = b"key";
+    const VALUE: &[u8] = &[7; 100];
+    const LEN: u64 = VALUE.len() as u64;
+
+    struct World {
+        disk: SimulatedDisk,
+        runs: Arc<Runs<SimulatedDisk>>,
+        reads: Reads,
+        place: ColdPlace,
+        rings: mpsc::Receiver<()>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let disk = SimulatedDisk::new(1);
+            let runs = Arc::new(Runs::open(disk.clone(), 7).expect("runs"));
+            let value = NewValue {
+                key: KEY.to_vec(),
+                kind: 0,
+                value: VALUE.to_vec(),
+                timestamp: 1,
+            };
+            let uses = vec![RunUse::default(); bpfdb::abi::BPFDB_RUNS_MAX as usize];
+            let mut writer = RunWriter::new(Arc::clone(&runs), 1 << 20);
+            let places = writer.append(&[value], &uses).expect("written");
+            let (ring, rings) = mpsc::channel();
+            let reads = Reads::default();
+            reads.set_bell(Box::new(move || ring.send(()).expect("heard")));
+            Self {
+                disk,
+                runs,
+                reads,
+                place: places[0],
+                rings,
+            }
+        }
+
+        fn begin(&self, session: u32) -> Option<Arc<dyn ColdRead>> {
+            let what = (KEY, LEN, self.place);
+            self.reads.begin(&self.runs, what, session)
+        }
+
+        fn until_waiting(&self, reads: usize) {
+            let begun = Instant::now();
+            while self.disk.waiting_reads() < reads {
+                assert!(begun.elapsed() < Duration::from_secs(30), "it is read");
+                thread::yield_now();
+            }
+        }
+
+        fn hear(&self) {
+            let heard = self.rings.recv_timeout(Duration::from_secs(30));
+            heard.expect("the bell");
+        }
+    }
+
+    #[test]
+    fn those_who_want_a_value_wait_for_one_read_and_are_told_of_its_end() {
+        let world = World::new();
+        world.disk.hold_reads(true);
+        let reads = [1, 2, 2].map(|session| world.begin(session).expect("begun"));
+        world.until_waiting(1);
+        assert!(reads.iter().all(|read| !read.is_over()));
+        assert_eq!(world.reads.find(KEY, LEN, world.place), None);
+        world.disk.hold_reads(false);
+        world.hear();
+        assert_eq!(world.reads.take_ended(), [1, 2]);
+        assert_eq!(world.disk.waiting_reads(), 0);
+        assert!(reads.iter().all(|read| read.is_over()));
+        let found = world.reads.find(KEY, LEN, world.place);
+        assert_eq!(found, Some(Ok(VALUE.to_vec())));
+        // Whoever asks for something else there reads it.
+        assert_eq!(world.reads.find(b"other", LEN, world.place), None);
+        assert_eq!(world.reads.find(KEY, LEN - 1, world.place), None);
+        // It is over when one more begins it, who is not told.
+        assert!(world.begin(3).expect("begun").is_over());
+        assert_eq!(world.reads.take_ended(), [0; 0]);
+    }
+
+    #[test]
+    fn what_was_read_goes_with_the_last_who_has_it() {
+        let world = World::new();
+        let read = world.begin(1).expect("begun");
+        world.hear();
+        drop(read);
+        let shared = &world.reads.shared;
+        let begun = Instant::now();
+        // The thread has it a moment longer.
+        while shared.held.load(Ordering::Relaxed) > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is held");
+            thread::yield_now();
+        }
+        assert_eq!(world.reads.find(KEY, LEN, world.place), None);
+        assert!(shared.state().reads.is_empty());
+    }
+
+    #[test]
+    fn no_read_begins_beyond_the_bound() {
+        let world = World::new();
+        world.disk.hold_reads(true);
+        let first = world.begin(1).expect("begun");
+        let other = ColdPlace {
+            offset: 1 << 20,
+            ..world.place
+        };
+        let begin = |len| world.reads.begin(&world.runs, (KEY, len, other), 1);
+        assert!(begin(HELD_MOST - LEN + 1).is_none());
+        assert!(begin(HELD_MOST - LEN).is_some());
+        drop(first);
+        world.disk.hold_reads(false);
+    }
+
+    #[test]
+    fn an_end_does_not_wait_for_reads_that_no_thread_has_begun() {
+        let world = World::new();
+        world.disk.hold_reads(true);
+        let places = (0..2 * THREADS as u64).map(|number| ColdPlace {
+            offset: number << 12,
+            ..world.place
+        });
+        let begin = |place| world.reads.begin(&world.runs, (KEY, LEN, place), 1);
+        let all: Vec<_> = places.map(|place| begin(place).expect("begun")).collect();
+        world.until_waiting(THREADS);
+        let disk = world.disk.clone();
+        let release = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            disk.hold_reads(false);
+        });
+        drop(world.reads);
+        release.join().expect("no panic");
+        let over = all.iter().filter(|read| read.is_over()).count();
+        assert!((THREADS..2 * THREADS).contains(&over), "{over}");
+    }
+}
