@@ -22,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_LONG: Duration = Duration::from_secs(1);
 /// For so many times as long as a batch is rewritten no other one is, if memory is not short.
 const REST: u32 = 3;
+/// Of the memory this part is left to what is written, and to what is read twice.
+const ROOM_PART: u64 = 16;
 /// Between two looks at runs that could go.
 const TIDY: Duration = Duration::from_secs(2);
 
@@ -307,7 +309,8 @@ impl<D: Disk> Work<D> {
             self.engine.memory_used_now(),
             self.memory.load(Ordering::Relaxed),
         );
-        self.values.set_full(used >= most);
+        // Were it the whole of it, all that is read would come back each time that a batch has gone.
+        self.values.set_full(used >= most - most / ROOM_PART);
         self.values.forget_unused();
         self.demoting.promote(&self.values.take_wanted());
         if self.removes_foreign.load(Ordering::Relaxed) {
