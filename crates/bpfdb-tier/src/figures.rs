@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bpfdb::Status;
+
 use crate::prefetch::PrefetchFigures;
 
 /// Counted since the start.
@@ -23,6 +25,16 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// A value was read, or could not be.
+    pub(crate) fn note_read(&self, outcome: &Result<Vec<u8>, Status>) {
+        Self::add(&self.fetches, 1);
+        match outcome {
+            Err(Status::TierCorrupt) => Self::add(&self.corrupt, 1),
+            Err(_) => Self::add(&self.unavailable, 1),
+            Ok(_) => {}
+        }
+    }
+
     pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }

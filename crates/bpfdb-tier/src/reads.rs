@@ -3,8 +3,8 @@
 //! ```text
 //!  begin ──► at hand: in the page cache, or the kernel has read it ──────────────► over
 //!    └─────► queue ──► a thread reads it, checked ──► over ──► its sessions are told, by the bell
-//!                                                       │
-//!                       fetch: a copy, as long as somebody has the read ◄──────────┘
+//!                                                                                  │
+//!                                 a copy, as long as somebody has the read ◄───────┘
 //! ```
 //!
 //! Invariants
@@ -25,6 +25,7 @@ use bpfdb::{ColdPlace, ColdRead, Status};
 use bpfdb_log::Disk;
 use rustc_hash::FxHashMap;
 
+use crate::figures::Counts;
 use crate::runs::Runs;
 use crate::victims::LEN_MAX;
 
@@ -71,8 +72,8 @@ impl fmt::Debug for Read {
 }
 
 impl ColdRead for Read {
-    fn is_over(&self) -> bool {
-        self.outcome.get().is_some()
+    fn outcome(&self) -> Option<&Result<Vec<u8>, Status>> {
+        self.outcome.get()
     }
 }
 
@@ -106,6 +107,7 @@ struct State {
 /// What all threads know.
 #[derive(Default)]
 struct Shared {
+    counts: Arc<Counts>,
     state: Mutex<State>,
     work: Condvar,
     /// Bytes of all reads that somebody has.
@@ -139,6 +141,7 @@ impl Shared {
     }
 
     fn end(&self, read: &Read, outcome: Result<Vec<u8>, Status>) {
+        self.counts.note_read(&outcome);
         let mut state = self.state();
         // It has none before: one thread makes it, once.
         let _ = read.outcome.set(outcome);
@@ -154,22 +157,19 @@ impl Shared {
 }
 
 /// The reads that go on beside the server's thread, and the threads that make them.
-#[derive(Default)]
 pub(crate) struct Reads {
     shared: Arc<Shared>,
 }
 
 impl Reads {
-    /// What this place has, if somebody has a read of it that has ended.
-    pub(crate) fn find(
-        &self,
-        key: &[u8],
-        len: u64,
-        place: ColdPlace,
-    ) -> Option<Result<Vec<u8>, Status>> {
-        let read = self.known(place)?;
-        let outcome = read.outcome.get().filter(|_| read.is_of(key, len));
-        outcome.cloned()
+    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+        let shared = Shared {
+            counts,
+            ..Shared::default()
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     fn known(&self, place: ColdPlace) -> Option<Arc<Read>> {
@@ -189,9 +189,11 @@ impl Reads {
         D::File: Send + Sync,
     {
         if let Some(read) = self.known(place) {
-            let is_it = read.is_of(key, len);
+            if !read.is_of(key, len) {
+                return None;
+            }
             self.join(&read, session);
-            return is_it.then_some(read as Arc<dyn ColdRead>);
+            return Some(read);
         }
         let held = self.shared.held.fetch_add(len, Ordering::Relaxed);
         let read = Arc::new(Read {
@@ -208,8 +210,10 @@ impl Reads {
         let at_hand = runs.read_at_hand(key, len, place);
         let is_at_hand = at_hand.is_some();
         if let Some(value) = at_hand {
+            let outcome = Ok(value);
+            self.shared.counts.note_read(&outcome);
             // It has none before.
-            let _ = read.outcome.set(Ok(value));
+            let _ = read.outcome.set(outcome);
         }
         (self.shared.state().reads).insert(place, Arc::downgrade(&read));
         (is_at_hand || self.queue(runs, &read)).then_some(read as Arc<dyn ColdRead>)
@@ -337,7 +341,7 @@ mod tests {
             let mut writer = RunWriter::new(Arc::clone(&runs), 1 << 20);
             let places = writer.append(&[value], &uses).expect("written");
             let (ring, rings) = mpsc::channel();
-            let reads = Reads::default();
+            let reads = Reads::new(Arc::default());
             reads.set_bell(Box::new(move || ring.send(()).expect("heard")));
             Self {
                 disk,
@@ -374,17 +378,18 @@ mod tests {
         let reads = [1, 2, 2].map(|session| world.begin(session).expect("begun"));
         world.until_waiting(1);
         assert!(reads.iter().all(|read| !read.is_over()));
-        assert_eq!(world.reads.find(KEY, LEN, world.place), None);
         world.disk.hold_reads(false);
         world.hear();
         assert_eq!(world.reads.take_ended(), [1, 2]);
         assert_eq!(world.disk.waiting_reads(), 0);
         assert!(reads.iter().all(|read| read.is_over()));
-        let found = world.reads.find(KEY, LEN, world.place);
-        assert_eq!(found, Some(Ok(VALUE.to_vec())));
+        for read in &reads {
+            assert_eq!(read.outcome(), Some(&Ok(VALUE.to_vec())));
+        }
         // Whoever asks for something else there reads it.
-        assert_eq!(world.reads.find(b"other", LEN, world.place), None);
-        assert_eq!(world.reads.find(KEY, LEN - 1, world.place), None);
+        let begin = |key, len| world.reads.begin(&world.runs, (key, len, world.place), 4);
+        assert!(begin(b"other", LEN).is_none());
+        assert!(begin(KEY, LEN - 1).is_none());
         // It is over when one more begins it, who is not told.
         assert!(world.begin(3).expect("begun").is_over());
         assert_eq!(world.reads.take_ended(), [0; 0]);
@@ -403,7 +408,6 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(30), "it is held");
             thread::yield_now();
         }
-        assert_eq!(world.reads.find(KEY, LEN, world.place), None);
         assert!(shared.state().reads.is_empty());
     }
 

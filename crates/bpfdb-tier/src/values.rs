@@ -42,7 +42,7 @@ impl<D: Disk> RunValues<D> {
     pub fn new(runs: Arc<Runs<D>>, counts: Arc<Counts>) -> Self {
         Self {
             runs,
-            reads: Arc::default(),
+            reads: Arc::new(Reads::new(Arc::clone(&counts))),
             counts,
             hasher: FxBuildHasher,
             recent: (0..RECENT).map(|_| AtomicU32::new(0)).collect(),
@@ -86,14 +86,8 @@ where
     D::File: Send + Sync,
 {
     fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
-        Counts::add(&self.counts.fetches, 1);
-        let value = self.reads.find(key, len, place);
-        let value = value.unwrap_or_else(|| self.runs.read_value(key, len, place));
-        match value {
-            Err(Status::TierCorrupt) => Counts::add(&self.counts.corrupt, 1),
-            Err(_) => Counts::add(&self.counts.unavailable, 1),
-            Ok(_) => {}
-        }
+        let value = self.runs.read_value(key, len, place);
+        self.counts.note_read(&value);
         value
     }
 

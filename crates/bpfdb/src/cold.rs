@@ -62,8 +62,8 @@ pub trait ColdValues: fmt::Debug + Send + Sync {
     /// [`Status::TierCorrupt`], [`Status::TierUnavailable`].
     fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status>;
 
-    /// Begins to read what [`Self::fetch`] would read for this session, without waiting for the disk. `None`: it does
-    /// not, because too much is being read.
+    /// Begins to read what [`Self::fetch`] would read for this session, without waiting for the disk. As long as
+    /// the read is there others that want the same join it. `None`: too much is being read.
     fn begin(
         &self,
         key: &[u8],
@@ -83,11 +83,15 @@ pub trait ColdValues: fmt::Debug + Send + Sync {
     fn wanted(&self, key: &[u8]);
 }
 
-/// A read of a cold value that goes on beside whoever has begun it. As long as this is there, [`ColdValues::fetch`] has
-/// what it brought.
+/// A read of a cold value that goes on beside whoever has begun it.
 pub trait ColdRead: fmt::Debug + Send + Sync {
+    /// What it has brought, as [`ColdValues::fetch`]; `None`: it is under way.
+    fn outcome(&self) -> Option<&Result<Vec<u8>, Status>>;
+
     /// Has it ended, be it with an error?
-    fn is_over(&self) -> bool;
+    fn is_over(&self) -> bool {
+        self.outcome().is_some()
+    }
 }
 
 /// What versions have in one file of cold values.

@@ -121,14 +121,15 @@ impl Session {
         place: ColdPlace,
     ) -> Result<Vec<u8>, Status> {
         let begin = || values.begin(stored, len, place, self.index);
-        // What it has brought is there as long as this is.
-        let read = self.leaves_cold.then(begin).flatten();
-        if let Some(read) = read.as_ref().filter(|read| !read.is_over()) {
-            self.cold_reads.push(Arc::clone(read));
-            self.has_left_cold = true;
-            return Err(Status::FoundLarge);
+        let Some(read) = self.leaves_cold.then(begin).flatten() else {
+            return values.fetch(stored, len, place);
+        };
+        if let Some(outcome) = read.outcome() {
+            return outcome.clone();
         }
-        values.fetch(stored, len, place)
+        self.cold_reads.push(read);
+        self.has_left_cold = true;
+        Err(Status::FoundLarge)
     }
 
     /// From now on what this session reads says nothing about what is asked for: cold values that it reads
