@@ -33,11 +33,16 @@ use crate::victims::LEN_MAX;
 const THREADS: usize = 32;
 /// Bytes of a thread's stack: values are not on it.
 const STACK: usize = 256 << 10;
-/// Bytes of values that are being read, or were and are still wanted. Beyond that the server's thread reads, which
+/// Bytes of reads that are under way, or have ended and are still wanted. Beyond that the server's thread reads, which
 /// slows down those who want more.
 const HELD_MOST: u64 = 64 << 20;
+/// What a read takes besides key and value, about.
+const OVERHEAD: u64 = 256;
 
-const _: () = assert!(LEN_MAX < HELD_MOST, "any value can be read beside");
+const _: () = assert!(
+    LEN_MAX + OVERHEAD + 4096 < HELD_MOST,
+    "any value can be read beside"
+);
 
 type Told = Box<dyn Fn() + Send + Sync>;
 
@@ -47,7 +52,7 @@ pub(crate) struct Read {
     len: u64,
     place: ColdPlace,
     outcome: OnceLock<Result<Vec<u8>, Status>>,
-    /// Sessions that are to be told of its end. Changed by who has the lock of [`Shared::state`].
+    /// Sessions that are told of its end. Changed by who has the lock of [`Shared::state`].
     sessions: Mutex<Vec<u32>>,
     shared: Arc<Shared>,
 }
@@ -57,9 +62,18 @@ impl Read {
         self.key == key && self.len == len
     }
 
+    /// Bytes that it takes.
+    fn size(&self) -> u64 {
+        size_of_read(&self.key, self.len)
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Vec<u32>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn size_of_read(key: &[u8], len: u64) -> u64 {
+    len + key.len() as u64 + OVERHEAD
 }
 
 impl fmt::Debug for Read {
@@ -79,7 +93,7 @@ impl ColdRead for Read {
 
 impl Drop for Read {
     fn drop(&mut self) {
-        self.shared.held.fetch_sub(self.len, Ordering::Relaxed);
+        self.shared.held.fetch_sub(self.size(), Ordering::Relaxed);
         let mut state = self.shared.state();
         // Another one of the place may have begun since.
         if let Some(known) = state.reads.get(&self.place)
@@ -123,13 +137,27 @@ impl Shared {
 
     /// The next read that is to be made; `None`: no more are.
     fn next(&self) -> Option<Arc<Read>> {
+        loop {
+            if let (read, true) = self.pop()? {
+                return Some(read);
+            }
+        }
+    }
+
+    /// With whether somebody wants it: else it would be made before those that somebody does. From then on nobody joins
+    /// it.
+    fn pop(&self) -> Option<(Arc<Read>, bool)> {
         let mut state = self.state();
         loop {
             if state.is_over {
                 return None;
             }
             if let Some(read) = state.queue.pop_front() {
-                return Some(read);
+                let is_wanted = Arc::strong_count(&read) > 1;
+                if !is_wanted {
+                    state.reads.remove(&read.place);
+                }
+                return Some((read, is_wanted));
             }
             state.idle += 1;
             state = self
@@ -146,7 +174,7 @@ impl Shared {
         // It has none before: one thread makes it, once.
         let _ = read.outcome.set(outcome);
         let was_silent = state.ended.is_empty();
-        state.ended.append(&mut read.sessions());
+        state.ended.extend_from_slice(&read.sessions());
         let rings = was_silent && !state.ended.is_empty();
         drop(state);
         let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,10 +220,12 @@ impl Reads {
             if !read.is_of(key, len) {
                 return None;
             }
-            self.join(&read, session);
-            return Some(read);
+            if self.join(&read, session) {
+                return Some(read);
+            }
         }
-        let held = self.shared.held.fetch_add(len, Ordering::Relaxed);
+        let size = size_of_read(key, len);
+        let held = self.shared.held.fetch_add(size, Ordering::Relaxed);
         let read = Arc::new(Read {
             key: key.to_vec(),
             len,
@@ -204,7 +234,7 @@ impl Reads {
             sessions: Mutex::new(vec![session]),
             shared: Arc::clone(&self.shared),
         });
-        if held + len > HELD_MOST {
+        if held + size > HELD_MOST {
             return None;
         }
         let at_hand = runs.read_at_hand(key, len, place);
@@ -219,12 +249,20 @@ impl Reads {
         (is_at_hand || self.queue(runs, &read)).then_some(read as Arc<dyn ColdRead>)
     }
 
-    /// Has the session told of the end, unless that has come.
-    fn join(&self, read: &Read, session: u32) {
+    /// Has the session told of the end, unless that has come. False: it was an error, of which those are told who have waited
+    /// for it.
+    fn join(&self, read: &Read, session: u32) -> bool {
         let _state = self.shared.state();
         let mut sessions = read.sessions();
-        if !read.is_over() && !sessions.contains(&session) {
-            sessions.push(session);
+        let has_waited = sessions.contains(&session);
+        match read.outcome() {
+            Some(outcome) => has_waited || outcome.is_ok(),
+            None => {
+                if !has_waited {
+                    sessions.push(session);
+                }
+                true
+            }
         }
     }
 
@@ -272,8 +310,9 @@ impl Reads {
             .spawn(work)
     }
 
-    /// Whom to tell that there are [`Self::take_ended`]: by any thread.
+    /// Whom to tell that there are [`Self::take_ended`]: by any thread. Sessions of somebody before are not told any more.
     pub(crate) fn set_bell(&self, ring: Told) {
+        self.take_ended();
         let mut bell = (self.shared.bell.lock()).unwrap_or_else(PoisonError::into_inner);
         *bell = Some(ring);
     }
@@ -421,8 +460,9 @@ mod tests {
             ..world.place
         };
         let begin = |len| world.reads.begin(&world.runs, (KEY, len, other), 1);
-        assert!(begin(HELD_MOST - LEN + 1).is_none());
-        assert!(begin(HELD_MOST - LEN).is_some());
+        let rest = HELD_MOST - 2 * size_of_read(KEY, 0) - LEN;
+        assert!(begin(rest + 1).is_none());
+        assert!(begin(rest).is_some());
         drop(first);
         world.disk.hold_reads(false);
     }
@@ -438,14 +478,92 @@ mod tests {
         let begin = |place| world.reads.begin(&world.runs, (KEY, LEN, place), 1);
         let all: Vec<_> = places.map(|place| begin(place).expect("begun")).collect();
         world.until_waiting(THREADS);
-        let disk = world.disk.clone();
+        let (disk, shared) = (world.disk.clone(), Arc::clone(&world.reads.shared));
         let release = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(20));
+            while !shared.state().is_over {
+                thread::yield_now();
+            }
             disk.hold_reads(false);
         });
         drop(world.reads);
         release.join().expect("no panic");
         let over = all.iter().filter(|read| read.is_over()).count();
-        assert!((THREADS..2 * THREADS).contains(&over), "{over}");
+        assert_eq!(over, THREADS);
+    }
+
+    #[test]
+    fn who_has_not_waited_for_a_read_that_failed_has_another_one() {
+        let world = World::new();
+        let run = crate::run_name(world.place.run);
+        world.disk.hold_reads(true);
+        let first = world.begin(1).expect("begun");
+        world.until_waiting(1);
+        let len = world.disk.contents(&run).expect("a file").len();
+        for block in (0..len).step_by(4096) {
+            world.disk.spoil(&run, block);
+        }
+        world.disk.hold_reads(false);
+        world.hear();
+        let error = Err(Status::TierUnavailable);
+        assert_eq!(first.outcome(), Some(&error));
+        let same = world.begin(1).expect("the same");
+        assert_eq!(same.outcome(), Some(&error));
+        world.disk.hold_reads(true);
+        let other = world.begin(2).expect("begun");
+        assert!(!other.is_over());
+        world.disk.hold_reads(false);
+    }
+
+    #[test]
+    fn reads_that_nobody_wants_any_more_are_not_made() {
+        let world = World::new();
+        world.disk.hold_reads(true);
+        let begin = |number: u64| {
+            let offset = number << 12;
+            let place = ColdPlace {
+                offset,
+                ..world.place
+            };
+            (world.reads).begin(&world.runs, (KEY, LEN, place), number as u32)
+        };
+        let kept: Vec<_> = (0..THREADS as u64).map(begin).collect();
+        world.until_waiting(THREADS);
+        drop(
+            (THREADS as u64..2 * THREADS as u64)
+                .map(begin)
+                .collect::<Vec<_>>(),
+        );
+        world.disk.hold_reads(false);
+        let begun = Instant::now();
+        let shared = &world.reads.shared;
+        while shared.state().idle < THREADS {
+            assert!(begun.elapsed() < Duration::from_secs(30), "they are over");
+            thread::yield_now();
+        }
+        let counts = &shared.counts;
+        assert_eq!(counts.fetches.load(Ordering::Relaxed), THREADS as u64);
+        drop(kept);
+    }
+
+    /// Else nobody would ring for those that follow.
+    #[test]
+    fn who_comes_next_is_told_although_nobody_has_heard_the_last_bell() {
+        let world = World::new();
+        let read = world.begin(1).expect("begun");
+        world.hear();
+        drop(read);
+        let (ring, rings) = mpsc::channel();
+        world
+            .reads
+            .set_bell(Box::new(move || ring.send(()).expect("heard")));
+        let begun = Instant::now();
+        while world.reads.shared.held.load(Ordering::Relaxed) > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is held");
+            thread::yield_now();
+        }
+        let _read = world.begin(2).expect("begun");
+        let heard = rings.recv_timeout(Duration::from_secs(30));
+        heard.expect("the new bell");
+        assert_eq!(world.reads.take_ended(), [2]);
     }
 }

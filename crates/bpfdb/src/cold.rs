@@ -66,11 +66,13 @@ pub trait ColdValues: fmt::Debug + Send + Sync {
     /// the read is there others that want the same join it. `None`: too much is being read.
     fn begin(
         &self,
-        key: &[u8],
-        len: u64,
-        place: ColdPlace,
-        session: u32,
-    ) -> Option<Arc<dyn ColdRead>>;
+        _key: &[u8],
+        _len: u64,
+        _place: ColdPlace,
+        _session: u32,
+    ) -> Option<Arc<dyn ColdRead>> {
+        None
+    }
 
     /// Whether the value, which was just read, is to be in memory from now on.
     fn admits(&self, key: &[u8], len: u64) -> bool;

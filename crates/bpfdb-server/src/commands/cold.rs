@@ -9,15 +9,15 @@
 //! What a command has done in a transaction of its own is rolled back, so nobody waits for its locks meanwhile. One that is a
 //! part of the client's transaction, and may write there, waits for the file: a half of it could not be taken back.
 
-use bpfdb::Status;
+use bpfdb::{Status, abi};
 
 use super::atomic;
 use super::context::{Context, Failure};
 use super::definition::{Command, Flag, KeyFlag, Keys};
 
-/// Values that are read at the same time for one command, and keys that are looked up for that.
+/// Values that are read at the same time for one command, and keys that are looked up for that: half a millisecond.
 const READS_MOST: usize = 256;
-const KEYS_MOST: usize = 4096;
+const KEYS_MOST: usize = 512;
 
 /// How often a command is executed again for cold values before it waits for them as it goes. It finds others each time
 /// that it comes further, and one that is written to another file meanwhile.
@@ -65,12 +65,19 @@ pub(crate) fn end_step(
     }
 }
 
-/// Begins to read those values that are cold, unless there is but one.
+/// Begins to read those values that are cold, unless there is but one. Not in a transaction of the client's that takes
+/// locks: it would fail for what a look-up meets, which is the command's to tell.
 pub(super) fn begin_reads<'a>(context: &mut Context<'_>, keys: impl Iterator<Item = &'a [u8]>) {
-    let keys: Vec<&[u8]> = keys.take(KEYS_MOST).collect();
-    if keys.len() > 1 {
-        context.session.begin_cold_reads(keys, READS_MOST);
+    if context.session.state() == abi::BPFDB_TXN_WRITE {
+        return;
     }
+    let mut keys = keys.peekable();
+    let first = keys.next();
+    if keys.peek().is_none() {
+        return;
+    }
+    let keys = first.into_iter().chain(keys).take(KEYS_MOST);
+    context.session.begin_cold_reads(keys, READS_MOST);
 }
 
 /// The keys whose values a request reads.

@@ -21,6 +21,7 @@ use std::rc::Rc;
 use bpfdb::{Change, Database, Engine};
 
 use super::atomic;
+use super::cold;
 use super::context::{Context, Failure, Outcome};
 use super::definition::{Command, KeyFlag};
 use super::event::{Event, Events, Misses, Told};
@@ -97,6 +98,11 @@ fn note_outcome(
             return;
         }
         Step::Done => context.connection.mail.take_changes(false),
+        // It will miss the same once more.
+        Step::Failed(failure) if begins_anew && cold::waits(context, failure) => {
+            context.connection.mail.take_changes(true);
+            return;
+        }
         Step::Failed(_) => {
             // It has changed nothing.
             let mut changes = context.connection.mail.take_changes(true);

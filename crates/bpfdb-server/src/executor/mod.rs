@@ -515,8 +515,15 @@ impl Executor {
     /// Has it work that waits for nothing? Not for the client to read either: others
     /// may wait for the end of it.
     pub(crate) fn is_busy(&self) -> bool {
-        let has_work = self.running.as_ref().is_some_and(Running::is_busy) || self.yielded;
-        has_work && !self.is_reading() || self.releasing.is_some()
+        self.has_work() && !self.is_reading() || self.releasing.is_some()
+    }
+
+    /// The same, or work that waits for values which are being read: all of it is done, also for a client that waits for
+    /// no reply.
+    pub(crate) fn has_work(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::is_busy)
+            || self.yielded
+            || self.releasing.is_some()
     }
 
     /// May more requests be read for it?

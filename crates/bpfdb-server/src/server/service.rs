@@ -162,7 +162,7 @@ impl Server {
             // The other end of a Unix-domain socket may be gone, and what it sent
             // still be here.
             let has_more =
-                connection.info.is_unix() && (event.ready.readable || client.executor.is_busy());
+                connection.info.is_unix() && (event.ready.readable || client.executor.has_work());
             if event.failed && !has_more {
                 return Ok(Next::Close);
             }

@@ -46,8 +46,12 @@ fn get(number: usize) -> Vec<u8> {
 
 impl Held {
     fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Self {
         let disk = SimulatedDisk::new(1);
-        let server = TestServer::start_tiered(disk.clone(), Settings::default());
+        let server = TestServer::start_tiered(disk.clone(), settings);
         let mut client = server.client();
         for number in 0..KEYS {
             let set = client.say(&format!("SET {} {}", key(number), value(number)));
@@ -87,6 +91,10 @@ impl Held {
         let reply = self.client.say("MGET hot none");
         assert_eq!(reply, "*2\r\n$1\r\n1\r\n$-1\r\n");
         figure(&mut self.client, "tier_values");
+    }
+
+    fn is_there(&mut self, key: &str, value: &str) {
+        assert_eq!(self.client.say(&format!("GET {key}")), bulk(value));
     }
 
     fn nothing_has_come(&self, client: &mut Client) {
@@ -207,7 +215,7 @@ fn replies_of_a_pipeline_come_in_its_order() {
 #[test]
 fn what_is_written_during_a_read_wins_and_waits_for_none() {
     let mut held = Held::new();
-    let until = "SET short-lived 00000000000000000000000000000000000000000000000000000000000000000000000 PX 1500";
+    let until = "SET short-lived 00000000000000000000000000000000000000000000000000000000000000000000000 PX 8000";
     assert_eq!(held.client.say(until), "+OK\r\n");
     until_cold(&mut held.client, KEYS + 1);
     let mut readers: Vec<Client> = (0..5).map(|_| held.server.client()).collect();
@@ -320,6 +328,62 @@ fn a_transaction_of_a_client_holds_nobody_up_that_reads() {
         held.client.say("MGET own key:1"),
         "*2\r\n$1\r\n1\r\n$3\r\nnew\r\n"
     );
+}
+
+/// A client that is gone has sent it, and so it is done.
+#[test]
+fn what_a_client_has_sent_before_its_end_is_done_after_a_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cold.sock");
+    let mut held = Held::with(Settings {
+        unix_socket: Some(path.clone()),
+        ..Settings::default()
+    });
+    let mut client = Client::connect_unix(&path);
+    held.hold();
+    client.send(&request(&[b"APPEND", b"key:0", b"x"]));
+    held.until_reading(1);
+    drop(client);
+    held.is_served();
+    held.release();
+    let appended = value(0) + "x";
+    wait_until("it is appended", || {
+        held.client.say("GET key:0") == bulk(&appended)
+    });
+}
+
+/// That a key is locked is told by the command that meets it, and not by what looks for cold values beside.
+#[test]
+fn a_lock_beside_a_cold_value_is_a_conflict() {
+    let mut held = Held::new();
+    let (mut a, mut b) = (held.server.client(), held.server.client());
+    assert_eq!(a.say("BEGIN"), "+OK\r\n");
+    assert_eq!(a.say("SET hot 2"), "+OK\r\n");
+    assert_eq!(b.say("BEGIN"), "+OK\r\n");
+    let reply = b.say("MGET key:0 hot");
+    assert!(reply.starts_with("-CONFLICT"), "{reply}");
+    assert_eq!(b.say("ROLLBACK"), "+OK\r\n");
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+    held.is_there("hot", "2");
+}
+
+/// However often it is executed.
+#[test]
+fn a_key_that_is_missed_beside_a_cold_value_is_told_once() {
+    let held = Held::new();
+    let (mut client, mut listener) = (held.server.client(), held.server.client());
+    let set = client.say("CONFIG SET notify-keyspace-events Em");
+    assert_eq!(set, "+OK\r\n");
+    let subscribed = listener.say("SUBSCRIBE __keyevent@0__:keymiss");
+    assert!(subscribed.contains("subscribe"), "{subscribed}");
+    let reply = client.say("MGET none key:0 key:1");
+    let both = bulk(&value(0)) + &bulk(&value(1));
+    assert_eq!(reply, format!("*3\r\n$-1\r\n{both}"));
+    assert_eq!(client.say("MGET other"), "*1\r\n$-1\r\n");
+    for key in ["none", "other"] {
+        let told = listener.reply();
+        assert!(text(&told).ends_with(&bulk(key)), "{}", show(&told));
+    }
 }
 
 /// More keys than are read in one step.

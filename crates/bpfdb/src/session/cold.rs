@@ -104,7 +104,10 @@ impl Session {
             return false;
         };
         let is_under_way = !read.is_over();
-        self.cold_reads.push(read);
+        // Whoever meets an error reads once more.
+        if !matches!(read.outcome(), Some(Err(_))) {
+            self.cold_reads.push(read);
+        }
         is_under_way
     }
 

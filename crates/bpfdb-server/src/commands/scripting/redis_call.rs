@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bpfdb::Status;
 
 use super::super::atomic;
+use super::super::cold;
 use super::super::invoke::{count, timed};
 use super::super::keyspace_events;
 use super::super::monitor::{self, Caller};
@@ -83,6 +84,11 @@ impl ScriptCall {
             });
             return Ok(None);
         }
+        if let Err(failure) = &outcome
+            && cold::waits(context, failure)
+        {
+            return Err(failure.clone());
+        }
         count(context, call.command, time, outcome.is_err());
         monitor::show_after(context, call.command, &words, Caller::Script);
         replied(context, replies, outcome).map(Some)
@@ -130,6 +136,7 @@ impl ScriptCall {
                 return Ok(None);
             }
             Ok(_) => Ok(()),
+            Err(failure) if cold::waits(context, &failure) => return Err(failure),
             Err(failure) => Err(atomic::record_refusal(context.session, failure)),
         };
         count(

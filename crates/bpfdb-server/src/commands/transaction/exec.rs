@@ -291,6 +291,11 @@ impl Block {
             return Ok(Progress::More);
         }
         let spent = mem::take(&mut self.spent);
+        if let Err(failure) = &outcome
+            && cold::waits(context, failure)
+        {
+            return Err(failure.clone());
+        }
         count(context, queued.command, spent, outcome.is_err());
         monitor::show_after(context, queued.command, queued.words(), Caller::Client);
         match outcome {
