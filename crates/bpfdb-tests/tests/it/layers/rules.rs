@@ -136,7 +136,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-ring", &["abi", "mapped", "ring"]),
     of("bpfdb-tier", &[
-        "abi", "format", "prefetch", "figures", "runs", "check", "values", "writer", "victims", "compact", "demoter", "tier", "tests",
+        "abi", "format", "prefetch", "figures", "runs", "check", "victims", "writer", "reads", "values", "compact", "demoter", "tier", "tests",
     ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
