@@ -1,6 +1,6 @@
 //! How many servers there may be: of a pool with its reserve, of a database, of a user.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Proxy;
 use super::ending::Ending;
@@ -27,12 +27,20 @@ impl Quota {
     }
 }
 
+/// A mirror has another server when one is awaited for so long.
+const MIRROR_WAIT: Duration = Duration::from_millis(50);
+
 impl Proxy {
     /// Is another server of the pool to be opened now? One that no client uses may be closed for it.
     pub(super) fn may_open(&mut self, number: u32) -> bool {
         let pool = &self.pools[number as usize];
         let waits = pool.waiting.front().and_then(|id| self.clients.get(*id));
         let since = waits.and_then(|client| client.waits);
+        // A few servers of a mirror do what many would, and wake up less often: each does more at once.
+        let is_soon = since.is_none_or(|since| !is_over(since, MIRROR_WAIT, Instant::now()));
+        if pool.key.is_mirror && pool.servers > 0 && is_soon {
+            return false;
+        }
         let timeout = self.settings.reserve_pool_timeout;
         let is_late = since.is_some_and(|since| is_over(since, timeout, Instant::now()));
         let reserve = if is_late {
