@@ -199,15 +199,19 @@ static __always_inline struct bpfdb_proxy_copy *request_copy(const void *bytes, 
 	return copy;
 }
 
+/* Does a record wake the process? */
+static __always_inline u64 copy_flags(const struct bpfdb_proxy_client *client)
+{
+	return LOAD(pool_at(client->pool)->copies_unwoken) ? BPF_RB_NO_WAKEUP : 0;
+}
+
 /* Its request goes to a server. */
 static __always_inline void copy_submit(struct bpfdb_proxy_client *client,
 					struct bpfdb_proxy_copy *copy)
 {
-	u32 unwoken = LOAD(pool_at(client->pool)->copies_unwoken);
-
 	/* First: behind a record that is not submitted yet the process does not see it. */
 	STORE(client->copies, client->copies + 1);
-	bpf_ringbuf_submit(copy, unwoken ? BPF_RB_NO_WAKEUP : 0);
+	bpf_ringbuf_submit(copy, copy_flags(client));
 }
 
 /* A transaction begins of which a copy finds room, or none: then its mirror gets nothing of it. So
@@ -279,7 +283,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	route = client_route(m, slot, due);
 	if (copy && route < ROUTE_SERVER) {
 		/* It is made anew when what is parked goes to a server. */
-		bpf_ringbuf_discard(copy, 0);
+		bpf_ringbuf_discard(copy, copy_flags(client));
 	} else if (unlikely(is_copied) && route >= ROUTE_SERVER) {
 		if (begins)
 			copies_begin(client, copy);

@@ -83,6 +83,13 @@ impl Proxy {
         self.look(Mode::Regular);
     }
 
+    /// Gives mirrors a turn, and others if there was anything.
+    pub(super) fn look_again(&mut self) {
+        if self.serve_mirrors() {
+            self.look(Mode::Regular);
+        }
+    }
+
     /// A shadow has something to send.
     pub(super) fn looking_begins(&mut self) {
         if self.looking.mode == Mode::Woken {

@@ -105,8 +105,11 @@ impl Proxy {
                     && server.framing.is_between()
                     && server.input.is_empty()
                     && server.output.is_empty();
-                let is_ours =
-                    server.cancels > 0 || server.has_set || server.unsure || server.has_portal;
+                let is_ours = server.cancels > 0
+                    || server.has_set
+                    || server.unsure
+                    || server.has_portal
+                    || server.has_ended;
                 if !is_done || server.copying != Copying::No || is_ours {
                     return;
                 }
@@ -174,6 +177,7 @@ impl Proxy {
                     let waited = traffic::now().saturating_sub(since);
                     self.pools[pool as usize].traffic.wait_time += waited;
                 }
+                self.copies_seen_of(id);
                 self.take_parked(id, slot);
                 return self.work.push_back(Work::Client(id));
             }
@@ -184,6 +188,8 @@ impl Proxy {
             return;
         };
         let is_brought = word.state() != abi::BPFDB_PROXY_LINKING || self.is_brought(slot, server);
+        // Its mirror gets first what the kernel has brought.
+        self.copies_seen_of(id);
         let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
             return;
         };

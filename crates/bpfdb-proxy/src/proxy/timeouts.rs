@@ -17,8 +17,8 @@ impl Proxy {
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
         self.accept_again();
-        // One whose program has lost its processor for longer than an interval wakes nobody.
-        self.copies_seen();
+        // A program that has lost its processor for longer than an interval wakes nobody with its copy.
+        self.look_again();
         self.end_activities(now);
         self.look_at_waiting(now);
         self.end_waits(now);

@@ -321,6 +321,49 @@ fn requests_of_a_client_keep_their_order() {
     }
 }
 
+/// The same where clients wait for each other's server, in the kernel and in the process.
+#[test]
+fn requests_that_wait_keep_their_order() {
+    const CLIENTS: usize = 6;
+    const TIMES: usize = 200;
+    let [mut first, mut second] = with_table("mirror_turns");
+    let proxy = TestProxy::with(Way::Kernel, |settings| {
+        settings.databases = databases(postgres::shared().port, true);
+        settings.default_pool_size = 1;
+        settings.administration.admin_users = vec![ADMIN.into()];
+    });
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let proxy = &proxy;
+            scope.spawn(move || {
+                let mut wire = proxy.client();
+                wire.query(&format!("insert into mirror_turns values ({client}, '')"));
+                for number in 0..TIMES {
+                    let text = format!(
+                        "update mirror_turns set b = md5(b || {number}) where a = {client}"
+                    );
+                    match number % 7 {
+                        // The kernel does not know what this is.
+                        0 => wire.query(&format!("{text}; select 1")),
+                        1 => {
+                            wire.query("begin");
+                            wire.query(&text);
+                            wire.query("commit")
+                        }
+                        _ => wire.query(&text),
+                    };
+                }
+            });
+        }
+    });
+    let shown = "select string_agg(b, ' ' order by a) from mirror_turns";
+    let wanted = first.value(shown);
+    await_value(&mut second, shown, &wanted);
+    caught_up(&proxy);
+    assert_eq!(lost(&proxy), 0);
+    proxy.brought(100);
+}
+
 #[test]
 fn nobody_waits_for_a_mirror_that_is_not_there() {
     // One that takes connections, and says nothing.
