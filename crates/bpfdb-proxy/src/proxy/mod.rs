@@ -415,6 +415,7 @@ impl Proxy {
     }
 
     fn server_seen(&mut self, id: Id, event: Event) {
+        let is_held_up = self.is_held_up(id);
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
@@ -426,7 +427,7 @@ impl Proxy {
         }
         let is_awaited = server.interest.readable;
         // What it has said last waits for its client, if that takes nothing now: it is told of again when it is awaited.
-        if !is_awaited && event.failed {
+        if !is_awaited && event.failed && is_held_up {
             return;
         }
         if event.readable && is_awaited || event.failed {

@@ -48,7 +48,7 @@ impl Proxy {
     /// A server is no client's: the client that has waited longest gets it.
     pub(super) fn give(&mut self, id: Id) {
         let number = self.servers[id].pool;
-        if self.is_old(id) || self.is_unwanted(id) {
+        if self.servers[id].has_ended || self.is_old(id) || self.is_unwanted(id) {
             return self.close_server(id);
         }
         if self.ask_next(id) || self.gives_way(id) {
@@ -159,7 +159,7 @@ impl Proxy {
 
     /// Gives a server on that no client has, after what puts it right if a session has left state.
     pub(super) fn put_right(&mut self, id: Id, needs_reset: bool) {
-        if self.servers[id].unsure {
+        if self.servers[id].unsure || self.servers[id].has_ended {
             return self.close_server(id);
         }
         let reset = &self.settings.server_reset_query;

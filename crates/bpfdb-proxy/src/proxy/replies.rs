@@ -62,7 +62,7 @@ impl Proxy {
         }
         self.list_again(id);
         if self.servers.get(id).is_some_and(|server| server.has_ended) && !self.is_held_up(id) {
-            return self.server_ended(id);
+            return self.server_is_over(id);
         }
         self.server_waits(id);
     }

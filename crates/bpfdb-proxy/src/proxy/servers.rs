@@ -321,18 +321,17 @@ impl Proxy {
             let told = "server closed the connection while the proxy logged in";
             return self.not_in(id, Failure::Told(told.into()));
         }
-        // What it has said before.
-        self.servers[id].has_ended = false;
+        // What it has said before: until its client has taken that, it is there.
+        self.servers[id].has_ended = true;
         self.server_speaks(id);
         self.serve_server(id);
-        let is_held_up = self.is_held_up(id);
-        let Some(server) = self.servers.get_mut(id) else {
+    }
+
+    /// The same, and its client takes all that it has said.
+    pub(super) fn server_is_over(&mut self, id: Id) {
+        let Some(server) = self.servers.get(id) else {
             return;
         };
-        if is_held_up {
-            server.has_ended = true;
-            return self.server_waits(id);
-        }
         let client = server.client;
         let is_between = stream_of(self.kernel.as_ref(), server).is_between();
         self.close_server(id);
