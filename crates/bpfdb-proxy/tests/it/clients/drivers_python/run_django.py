@@ -181,7 +181,7 @@ def move(alias, worker, number):
 
 def requests(alias):
     """More threads than servers; with connections that stay all of them are open at once."""
-    together = threading.Barrier(WORKERS, timeout=60)
+    together = threading.Barrier(WORKERS, timeout=180)
 
     def work(worker):
         for number in range(ROUNDS):
