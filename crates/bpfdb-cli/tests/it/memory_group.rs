@@ -26,7 +26,7 @@ fn fill(server: &Served) -> (usize, String) {
 
 /// How many keys an operator has deleted so, until there were none.
 fn emptied(port: u16) -> u64 {
-    let script = "redis-cli -p $0 --scan | xargs redis-cli -p $0 DEL";
+    let script = "redis-cli -p $0 --scan | xargs -r redis-cli -p $0 DEL";
     let mut deleted = 0;
     wait_until("it is empty", || {
         let output = Command::new("sh")
