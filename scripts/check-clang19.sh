@@ -34,6 +34,6 @@ tests() {
 }
 tests -p bpfdb -p bpfdb-procedures "$@"
 # What is compiled at run time is put into a template that clang made.
-tests -p bpfdb-procedures --test it "$@" -- --ignored programs::
+tests -p bpfdb-procedures --lib "$@" -- --ignored programs::
 tests -p bpfdb-server --test it "$@" -- procedures::
 echo "check-clang19: every program loads"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the tests as `make test` does and prints a line for each suite: the folder of the crate,
-# the test program, and CRATE/SUITE. A suite is a module of tests/it/main.rs. (`cargo test -p`
+# the test program, and CRATE/SUITE. A suite is a module of tests/it/main.rs, which is a program of its
+# own, or the module `it` of the program of the unit tests. (`cargo test -p`
 # would compile the libraries and all eBPF objects once more, with the features that some crates
 # ask for.)
 #
@@ -11,7 +12,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-what=--test=it
+what='--lib --test=it'
 if [ "${1:-}" = --programs ]; then
 	what=
 	shift
@@ -19,7 +20,7 @@ fi
 
 messages=$(mktemp)
 trap 'rm -f "$messages"' EXIT
-# shellcheck disable=SC2086 # a word, or none
+# shellcheck disable=SC2086 # words, or none
 cargo test --quiet --profile ci --workspace --all-features --no-run $what \
 	--message-format=json-render-diagnostics >"$messages"
 
@@ -31,8 +32,9 @@ programs() {
 
 # The modules that a program has.
 suites() {
-	"$1" --list --format terse 2>/dev/null </dev/null | sed -n 's/^\([a-z0-9_]*\)::.*: test$/\1/p' |
-		sort -u
+	case ${1##*/} in it-*) within= ;; *) within=it:: ;; esac
+	"$1" --list --format terse 2>/dev/null </dev/null |
+		sed -n "s/^$within\\([a-z0-9_]*\\)::.*: test\$/\\1/p" | sort -u
 }
 
 programs | while read -r folder program; do

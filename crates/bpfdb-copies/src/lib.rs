@@ -53,3 +53,10 @@ pub use restore::{Existing, Options, VerifiedCopy, load_rdb};
 pub use sink::{Choice, Contents, Key, LongKey, Nowhere, Sink};
 pub use snapshot::{Progress, Snapshot};
 pub use writer::Writer;
+
+// The tests that need nothing private, in the program of the unit tests: one program less is linked.
+#[cfg(test)]
+extern crate self as bpfdb_copies;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

@@ -48,3 +48,10 @@ pub use error::{Error, Result};
 pub use home::{Lack, lack_of_files};
 pub use restore::{RecoveryProgress, Restored};
 pub use shared::{Figures, State};
+
+// The tests that need nothing private, in the program of the unit tests: one program less is linked.
+#[cfg(test)]
+extern crate self as bpfdb_durability;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

@@ -71,7 +71,9 @@
 //! The crate knows nothing of the engine: where records come from, and what is done with those that
 //! are recovered, is the business of others.
 
-#![forbid(unsafe_code)]
+// Tests count allocations.
+#![cfg_attr(not(test), forbid(unsafe_code))]
+#![cfg_attr(test, deny(unsafe_code))]
 
 pub mod disk;
 mod error;
@@ -109,3 +111,10 @@ pub use tools::lost::Lost;
 pub use tools::rebuild::Rebuilt;
 pub use write::open::{give_up_before, settle};
 pub use write::writer::{Batch, Durable, LogWriter, Options, Start};
+
+// The tests that need nothing private, in the program of the unit tests: one program less is linked.
+#[cfg(all(test, feature = "simulation"))]
+extern crate self as bpfdb_log;
+#[cfg(all(test, feature = "simulation"))]
+#[path = "../tests/it/main.rs"]
+mod it;

@@ -83,3 +83,10 @@ pub use random::Random;
 pub use reply::Reply;
 pub use sha1::Sha1;
 pub use vm::Vm;
+
+// The tests that need nothing private, in the program of the unit tests: one program less is linked.
+#[cfg(test)]
+extern crate self as bpfdb_lua;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

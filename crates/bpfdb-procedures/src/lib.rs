@@ -25,3 +25,10 @@ mod unit;
 
 pub use error::{Error, Result};
 pub use unit::{Left, NotReady, Ready, Unit};
+
+// The tests that need nothing private, in the program of the unit tests: one program less is linked.
+#[cfg(test)]
+extern crate self as bpfdb_procedures;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

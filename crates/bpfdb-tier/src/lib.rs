@@ -59,3 +59,10 @@ pub use runs::{FOLDER, MANIFEST, Runs, run_name};
 pub use tier::{Options, Tier};
 pub use values::RunValues;
 pub use writer::{NewValue, RunWriter};
+
+// The tests that need nothing private, in the program of the unit tests: one program less is linked.
+#[cfg(test)]
+extern crate self as bpfdb_tier;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

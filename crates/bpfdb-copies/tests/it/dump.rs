@@ -1,6 +1,6 @@
 //! Copies of an engine's data are of one moment, whatever others do meanwhile.
 
-use crate::common;
+use crate::it::common;
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

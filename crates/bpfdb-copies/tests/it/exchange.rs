@@ -1,6 +1,6 @@
 //! An engine's data to Redis and back, into a log, and a million keys of it.
 
-use crate::common;
+use crate::it::common;
 
 use std::fs;
 use std::path::Path;

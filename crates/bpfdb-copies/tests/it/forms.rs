@@ -1,6 +1,6 @@
 //! The three forms, without an engine: what is written is read, and what is not whole is found.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Files that are changed at random, or are nothing but noise, are no harm to readers.
 
-use crate::common;
+use crate::it::common;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The tests of this crate that need nothing private: one program, a module for each subject.
+//! The tests of this crate that need nothing private: a module for each subject.
 
 mod common;
 mod dump;

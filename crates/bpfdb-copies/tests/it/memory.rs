@@ -1,7 +1,7 @@
 //! What readers and writers take of memory: neither a long value nor a length that a damaged
 //! file states makes it much.
 
-use crate::common;
+use crate::it::common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read};
@@ -51,7 +51,7 @@ const ENOUGH: usize = 12 << 20;
 /// In a process of its own, since what other tests allocate would be counted too.
 #[test]
 fn long_values_and_promises_take_little_memory() {
-    let name = "memory::long_values_and_promises_take_little_memory";
+    let name = "it::memory::long_values_and_promises_take_little_memory";
     alone_in_a_process(name, || {
         long_values_are_written_and_read_in_parts();
         promises_of_damaged_files_take_nothing();

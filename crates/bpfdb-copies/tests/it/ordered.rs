@@ -1,6 +1,6 @@
 //! Ordered tables: copies have none of their rows, and leave those alone that are there.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 

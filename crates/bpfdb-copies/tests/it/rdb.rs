@@ -1,6 +1,6 @@
 //! Files of Redis that are written by hand: what older versions wrote, and what is refused.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 

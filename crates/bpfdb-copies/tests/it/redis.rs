@@ -1,7 +1,7 @@
 //! Files of Redis: what it saves is read, and what is written it loads. With the redis-server
 //! that is installed, and with Redis 8 if there is one ([`common::redis::servers`]).
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 use std::fs;

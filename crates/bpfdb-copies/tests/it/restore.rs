@@ -1,6 +1,6 @@
 //! Files that are written into an engine: all of it, or nothing, or with a report of how much.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Hashes, lists, sets and sorted sets in every form, and from an engine to another one.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Checkpoints of an engine that is written to, and what a new engine gets from them.
 
-use crate::common;
+use crate::it::common;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;

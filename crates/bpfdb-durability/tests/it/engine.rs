@@ -1,6 +1,6 @@
 //! An engine, its log, and what a new engine gets from there.
 
-use crate::common;
+use crate::it::common;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;

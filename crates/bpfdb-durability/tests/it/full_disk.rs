@@ -1,6 +1,6 @@
 //! A full disk: an engine starts on it, and it heals by whatever gives space back.
 
-use crate::common;
+use crate::it::common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

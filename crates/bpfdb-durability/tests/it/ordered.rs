@@ -1,6 +1,6 @@
 //! Ordered tables: rows and index come back together, from the log, from checkpoints, and after a loss of power.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

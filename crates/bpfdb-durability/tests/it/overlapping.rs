@@ -1,6 +1,6 @@
 //! Several groups under way to the disk at once.
 
-use crate::common;
+use crate::it::common;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;

@@ -1,6 +1,6 @@
 //! What recovery reports while it goes on, which threads do it, and that it can be stopped.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,7 @@ fn loaders() -> usize {
 /// In a process of its own, since those that load for other tests would be counted too.
 #[test]
 fn recovery_tells_how_far_it_is_and_uses_all_processors() {
-    let name = "recovery::recovery_tells_how_far_it_is_and_uses_all_processors";
+    let name = "it::recovery::recovery_tells_how_far_it_is_and_uses_all_processors";
     alone_in_a_process(name, recovery_tells_and_uses_processors);
 }
 

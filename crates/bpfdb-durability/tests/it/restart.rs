@@ -1,6 +1,6 @@
 //! An owner comes back to an engine that has its data still.
 
-use crate::common;
+use crate::it::common;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! What is retained for recovery to an earlier time: it is there, and it gives way.
 
-use crate::common;
+use crate::it::common;
 
 use std::thread;
 use std::time::Duration;

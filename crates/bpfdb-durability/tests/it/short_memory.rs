@@ -1,7 +1,7 @@
 //! What had room in an engine has room in one of the same size again, whatever the log or the
 //! checkpoint says on the way there.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

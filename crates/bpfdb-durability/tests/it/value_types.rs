@@ -6,7 +6,7 @@ use bpfdb::abi::BPFDB_VALUE_MAX;
 use bpfdb::{Engine, ValueType};
 use bpfdb_log::simulation::SimulatedDisk;
 
-use crate::common::{self, quick, start};
+use crate::it::common::{self, quick, start};
 
 const TIME: u64 = 4_000_000_000_000;
 

@@ -1,7 +1,7 @@
 //! Whoever reads a log beside its living writer finds that it ends somewhere, and never that it is
 //! corrupt.
 
-use crate::common;
+use crate::it::common;
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -3,7 +3,7 @@
 //! padding, or behind the end, or in a slot of the control file that the other one makes up for:
 //! then nothing changes. Which is which follows from docs/formats/log.md alone.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::batch::BatchHeader;
 use bpfdb_log::reader::{Item, LogReader, read_control};

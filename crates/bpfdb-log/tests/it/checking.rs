@@ -1,7 +1,7 @@
 //! What the check says about a directory: all of it, where it is damaged, and nothing false while
 //! a process writes.
 
-use crate::common;
+use crate::it::common;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

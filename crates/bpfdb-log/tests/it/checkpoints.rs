@@ -1,7 +1,7 @@
 //! Files of checkpoints: every bit of them counts, every failure leaves the one before, and a
 //! loss of power at any moment leaves one that is whole, with its log.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::checkpoint::{
     self, BlockHeader, CheckpointReader, CheckpointWriter, Contents, Footer, Header, Mark,

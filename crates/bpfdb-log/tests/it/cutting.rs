@@ -1,7 +1,7 @@
 //! A log that is cut at a place has exactly what was before it, from whatever damage and through
 //! whatever crash; and what goes away can be read before, and is kept.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{

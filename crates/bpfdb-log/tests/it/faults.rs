@@ -1,6 +1,6 @@
 //! Every operation of a disk fails once, in every way; every bit is turned over.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::segment::SegmentHeader;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};

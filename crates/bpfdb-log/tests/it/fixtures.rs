@@ -4,10 +4,10 @@
 //! once, by `make_fixture`, and is never made again: a version that is new gets a folder of its own.
 //!
 //! ```text
-//! cargo test --profile ci -p bpfdb-log --all-features --test it -- --ignored make_fixture
+//! cargo test --profile ci -p bpfdb-log --all-features --lib -- --ignored make_fixture
 //! ```
 
-use crate::common;
+use crate::it::common;
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -6,11 +6,11 @@
 //! once, by `make_fixture`, and is never made again: see `fixtures.rs`.
 //!
 //! ```text
-//! cargo test --profile ci -p bpfdb-log --all-features --test it -- --ignored make_fixture
+//! cargo test --profile ci -p bpfdb-log --all-features --lib -- --ignored make_fixture
 //! ```
 #![cfg(feature = "simulation")]
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

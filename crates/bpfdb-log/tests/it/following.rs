@@ -1,7 +1,7 @@
 //! A follower gets what is durable, all of it, in order, and nothing else: whatever the writer does
 //! meanwhile, and whatever becomes of it.
 
-use crate::common;
+use crate::it::common;
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The bytes of every structure: where each field stands, that all of them come back, and that no
 //! bytes whatever make a reader panic.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::batch::{self, BatchHeader, BatchView};
 use bpfdb_log::checkpoint::Mark;

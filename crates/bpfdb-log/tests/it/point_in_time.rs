@@ -1,7 +1,7 @@
 //! Recovery to a point in time gives the commits up to there, whatever the wall clock did; and a
 //! copy of a log has them too.
 
-use crate::common;
+use crate::it::common;
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -7,7 +7,7 @@
 //! neither. So nothing durable is lost, nothing else appears, and a commit that was dropped once
 //! never comes back. `BPFDB_SEED=n` repeats one seed, `BPFDB_SEEDS=n` tries so many.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

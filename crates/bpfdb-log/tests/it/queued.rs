@@ -1,6 +1,6 @@
 //! Groups that are under way together: which of them count, whatever becomes of each.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

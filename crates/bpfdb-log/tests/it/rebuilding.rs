@@ -1,6 +1,6 @@
 //! A control file of which no slot is valid is made anew, and recovery finds what it found before.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::checkpoint::{self, CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::control::{Control, NAME};

@@ -1,7 +1,7 @@
 //! What is retained besides what a start needs: every point from its beginning on can be had, and
 //! giving it up does no harm, wherever it is interrupted.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! One slot of the control file is enough: whichever of the two is damaged, and whenever, the
 //! other one leads to everything.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::checkpoint::{self, CheckpointWriter, Header};
 use bpfdb_log::control::{Control, NAME};

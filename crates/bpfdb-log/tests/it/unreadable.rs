@@ -2,7 +2,7 @@
 //! Behind the end of the log it hinders no operation. Elsewhere the log is corrupt, the check says where,
 //! and it can be cut there.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{BLOCK, Cut, Disk, LogError, LogWriter, Start, check};

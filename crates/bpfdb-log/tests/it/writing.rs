@@ -1,6 +1,6 @@
 //! A log on a real disk and on a simulated one: groups of all sizes, segments, spares, runs.
 
-use crate::common;
+use crate::it::common;
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};

@@ -1,7 +1,7 @@
 //! Libraries of functions: what they may register, and what their functions see. The expected
 //! texts were taken from replies of Redis 7.0.
 
-use crate::common;
+use crate::it::common;
 
 use std::time::Duration;
 

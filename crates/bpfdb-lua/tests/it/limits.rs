@@ -1,6 +1,6 @@
 //! Calls that run for long, for ever, or take all memory.
 
-use crate::common;
+use crate::it::common;
 
 use std::collections::HashSet;
 use std::rc::Rc;

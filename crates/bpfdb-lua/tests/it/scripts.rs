@@ -1,6 +1,6 @@
 //! What scripts see and say, as Redis 7.0 has it. The expected texts were taken from its replies.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_lua::{Failure, Reply};
 use common::{Machine, bulk};

@@ -1,6 +1,6 @@
 //! What it costs to compile a long function and to have the kernel verify it.
 
-use crate::common;
+use crate::it::common;
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Random programs: the verifier takes whatever is compiled of them. What they mean is compared in the
 //! server's tests.
 
-use crate::common;
+use crate::it::common;
 use bpfdb_tests::programs;
 
 use std::ops::Range;

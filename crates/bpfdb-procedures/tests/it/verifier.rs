@@ -1,7 +1,7 @@
 //! The verifier accepts what is generated: the smallest program, and one of many operations. Those
 //! of all kinds, with operands of all types, are in the server's random programs.
 
-use crate::common;
+use crate::it::common;
 
 use bpfdb_procedures::code::emit;
 use bpfdb_procedures::ir::*;

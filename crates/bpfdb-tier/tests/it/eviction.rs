@@ -2,7 +2,7 @@
 
 use bpfdb::{Access, Hand, Sample, Session, Tracking, Victim};
 
-use crate::engine::{ByHand, value_of};
+use crate::it::engine::{ByHand, value_of};
 
 /// The only record.
 fn sampled(session: &mut Session) -> Vec<Victim> {

@@ -1,6 +1,6 @@
 //! A data directory as one sequence of bytes, without the zeros at the ends of its files.
 
-use crate::common::files::Files;
+use crate::it::common::files::Files;
 
 /// No file of a corpus is larger, in bytes.
 const SIZE_MAX: usize = 1 << 18;

@@ -8,9 +8,9 @@
 //! stable one; the outcomes of these readers are many and precise.
 //!
 //! ```text
-//! cargo test --profile ci -p bpfdb-log --all-features --test it             # seconds
-//! BPFDB_SOAK_SECONDS=600 cargo test … --test it -- --ignored soak_readers   # as long as you like
-//! cargo test … --test it -- --ignored make_corpus                           # a new corpus
+//! cargo test --profile ci -p bpfdb-log --all-features --lib             # seconds
+//! BPFDB_SOAK_SECONDS=600 cargo test … --lib -- --ignored soak_readers   # as long as you like
+//! cargo test … --lib -- --ignored make_corpus                           # a new corpus
 //! ```
 //!
 //! An input that fails is written to a file, whose name is printed. Put it into the corpus.
@@ -60,8 +60,9 @@ fn attempt(target: &Target, input: &[u8]) -> String {
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
     outcome.unwrap_or_else(|panic| {
         let sum = crc32c::crc32c(input);
-        let path =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{sum:08x}", target.name));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp");
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(format!("{}-{sum:08x}", target.name));
         fs::write(&path, input).expect("written");
         eprintln!("{} fails with {}", target.name, path.display());
         resume_unwind(panic)

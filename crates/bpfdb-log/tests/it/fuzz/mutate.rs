@@ -3,8 +3,8 @@
 use bpfdb_log::BLOCK;
 use bpfdb_log::simulation::Random;
 
-use crate::common::files::{seal, seal_directory, seal_one};
-use crate::fuzz::archive::{pack, unpack};
+use crate::it::common::files::{seal, seal_directory, seal_one};
+use crate::it::fuzz::archive::{pack, unpack};
 
 /// What the bytes of a target are.
 #[derive(Clone, Copy, PartialEq, Eq)]

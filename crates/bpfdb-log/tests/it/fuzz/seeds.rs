@@ -4,11 +4,11 @@ use bpfdb_log::checkpoint::{CheckpointWriter, Header, VALUE_MAX};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{BLOCK, Start};
 
-use crate::common::directories::retained;
-use crate::common::files::files_of;
-use crate::common::fixture::{folder, load};
-use crate::common::{append_at, options, reopen, set, set_large};
-use crate::fuzz::archive::pack;
+use crate::it::common::directories::retained;
+use crate::it::common::files::files_of;
+use crate::it::common::fixture::{folder, load};
+use crate::it::common::{append_at, options, reopen, set, set_large};
+use crate::it::fuzz::archive::pack;
 
 type Seed = (&'static str, &'static str, Vec<u8>);
 

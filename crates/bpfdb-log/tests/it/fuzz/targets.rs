@@ -12,11 +12,11 @@ use bpfdb_log::{
     check, check_retained, copy_until,
 };
 
-use crate::common::bounded::Bounded;
-use crate::common::files::disk_of;
-use crate::common::{options, recover_all};
-use crate::fuzz::archive::unpack;
-use crate::fuzz::mutate::Form;
+use crate::it::common::bounded::Bounded;
+use crate::it::common::files::disk_of;
+use crate::it::common::{options, recover_all};
+use crate::it::fuzz::archive::unpack;
+use crate::it::fuzz::mutate::Form;
 
 pub(crate) struct Target {
     pub(crate) name: &'static str,

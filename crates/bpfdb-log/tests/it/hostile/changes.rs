@@ -5,7 +5,7 @@ use bpfdb_log::{BLOCK, segment};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use crate::common::files::{Files, seal_directory};
+use crate::it::common::files::{Files, seal_directory};
 
 /// Where the numbers stand: see the tables of docs/formats.
 const CONTROL: &[usize] = &[16, 40, 48, 56, 64, 80, 88, 96, 104, 112, 120, 128];

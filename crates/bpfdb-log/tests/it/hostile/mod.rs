@@ -2,7 +2,7 @@
 //! numbers say that stand in them: an attacker may have written those, with checksums that are right.
 #![cfg(feature = "simulation")]
 
-use crate::common;
+use crate::it::common;
 
 mod changes;
 mod memory;

@@ -3,7 +3,7 @@
 use bpfdb::Status;
 
 use super::{Calls, number};
-use crate::common::visitor::{LONG, Visitor};
+use crate::it::common::visitor::{LONG, Visitor};
 
 const ROUNDS: usize = 3;
 

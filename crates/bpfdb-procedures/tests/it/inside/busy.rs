@@ -7,7 +7,7 @@ use bpfdb::{Status, abi};
 use bpfdb_procedures::inside::{Failure, Reply};
 
 use super::{compiler, engine, failure, library, number};
-use crate::common::visitor::{LONG, Visitor};
+use crate::it::common::visitor::{LONG, Visitor};
 
 const ROUNDS: usize = 3;
 /// Longer than a call tries to end its transaction, shorter than user space waits.
