@@ -38,8 +38,8 @@ fn numbered(entries: u32, value: usize) -> Model {
 }
 
 /// Invariants 1, 3 and 4: several rings and several threads of the process over a pool that is much smaller than
-/// the table. Large blocks are longer in being filled and copied.
-fn share(block_size: u32, value: usize, frames: usize) {
+/// the table. Large blocks are longer in being filled and copied. Each thread reads in so many batches of 40 or 60.
+fn share(block_size: u32, value: usize, frames: usize, batches: usize) {
     let folder = Folder::new();
     let model = numbered(2000, value);
     let table = build(&folder.path(), &model, &options(block_size, 4));
@@ -53,7 +53,7 @@ fn share(block_size: u32, value: usize, frames: usize) {
                 let drawn = |random: &mut Random| (random.below(2100) as u32).to_be_bytes();
                 if seed % 2 == 0 {
                     let mut reader = PoolReader::new(pool);
-                    for _ in 0..6000 {
+                    for _ in 0..60 * batches {
                         let key = drawn(&mut random);
                         let found = reader.get(&key).expect("read");
                         assert_eq!(found.as_ref(), model.get(&key[..]));
@@ -61,7 +61,7 @@ fn share(block_size: u32, value: usize, frames: usize) {
                     return reader.figures().pooled;
                 }
                 let mut chains = over(pool);
-                for _ in 0..100 {
+                for _ in 0..batches {
                     let keys: Vec<_> = (0..40).map(|_| drawn(&mut random)).collect();
                     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
                     let found = chains.get_many(&keys).expect("read");
@@ -84,17 +84,17 @@ fn share(block_size: u32, value: usize, frames: usize) {
 
 #[test]
 fn many_share_a_pool_smaller_than_the_table() {
-    share(512, 64, 12);
+    share(512, 64, 12, 100);
 }
 
 #[test]
 fn many_share_one_frame() {
-    share(512, 64, 1);
+    share(512, 64, 1, 100);
 }
 
 #[test]
 fn many_share_frames_of_the_largest_blocks() {
-    share(65536, 8000, 3);
+    share(65536, 8000, 3, 25);
 }
 
 /// The same over tables of all shapes, by one thread, with any size of pool.

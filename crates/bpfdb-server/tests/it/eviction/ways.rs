@@ -27,16 +27,17 @@ fn through_tcp() {
 
 /// Says it for each number, and expects a reply that is no error.
 fn each(client: &mut Client, numbers: usize, words: impl Fn(usize) -> Vec<Vec<u8>>) {
-    for number in 0..numbers {
+    let requests = (0..numbers).map(|number| {
         let words = words(number);
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let reply = client.ask(&words);
+        request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    });
+    pipelined(client, requests, |number, reply| {
         assert!(
             !reply.starts_with(b"-"),
             "{number}: {}",
             super::common::show(&reply)
         );
-    }
+    });
 }
 
 fn key(number: usize) -> Vec<u8> {
@@ -173,20 +174,24 @@ fn a_script_that_finds_no_memory_is_refused() {
     assert_eq!(reader.say("COMMIT"), "+OK\r\n");
 }
 
+/// Of 1 MiB, one after the other.
+fn large_values(client: &mut Client, numbers: usize) {
+    for number in 0..numbers {
+        let set = request(&[b"SET", &key(number), &vec![b'x'; 1 << 20]]);
+        pipelined(client, [set], |_, reply| assert_eq!(reply, b"+OK\r\n"));
+    }
+}
+
 #[test]
 fn of_any_type_and_length() {
     let server = start(EvictionPolicy::AllkeysLru);
     let mut client = server.client();
-    each(&mut client, 200, |number| {
-        vec![b"SET".to_vec(), key(number), vec![b'x'; 1 << 20]]
-    });
+    large_values(&mut client, 200);
     let large = evicted(&mut client);
     assert!(large > 100, "{large}");
     // What was large gives way to what is small, and the other way round.
     fill(&mut client, "small", MANY, LEN, &[]);
-    each(&mut client, 100, |number| {
-        vec![b"SET".to_vec(), key(number), vec![b'x'; 1 << 20]]
-    });
+    large_values(&mut client, 100);
     each(&mut client, MANY, |number| {
         let field = format!("field{}", number % 3);
         let name = [b"h", &key(number / 3)[..]].concat();
