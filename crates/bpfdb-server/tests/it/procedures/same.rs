@@ -210,7 +210,7 @@ fn run(libraries: std::ops::Range<u64>, rounds: u64, by_daemon: bool) -> i64 {
 
 #[test]
 fn random_programs_mean_the_same() {
-    let libraries = in_time(100) / each();
+    let libraries = in_time(60) / each();
     let in_kernel = run(0..libraries, 1, false);
     let calls = (libraries * each()) as i64;
     // The others had no meaning there, and were given up, or came right after such a one.
@@ -221,7 +221,7 @@ fn random_programs_mean_the_same() {
 /// Called by a client whose requests the kernel does not see.
 #[test]
 fn random_programs_mean_the_same_to_clients_of_the_daemon() {
-    let (first, libraries) = (10_200 / each(), in_time(50) / each());
+    let (first, libraries) = (10_200 / each(), in_time(30) / each());
     let in_kernel = run(first..first + libraries, 1, true);
     // Those that have made it warm not counted.
     let calls = (libraries * each()) as i64;
