@@ -8,3 +8,4 @@ mod queues;
 mod random;
 mod rate_limiters;
 mod rows;
+mod sidekiq;
