@@ -4,6 +4,7 @@
 
 mod broken;
 mod bystander;
+mod nested;
 use bpfdb_tests::server as common;
 
 use std::io::Write;

@@ -133,3 +133,42 @@ fn many_names_count_against_the_memory_of_clients() {
         other.say("PUBSUB CHANNELS") == "*0\r\n"
     });
 }
+
+/// A million short patterns: those that the limit has no room for close their client. Each PUBLISH is compared with
+/// those that are kept, while others are served.
+#[test]
+fn a_million_patterns_stay_within_the_limit() {
+    const TOGETHER: usize = 1000;
+    let settings = Settings {
+        max_client_memory: bpfdb_server::settings::ClientMemory::Bytes(Size::mib(8)),
+        ..Settings::default()
+    };
+    let server = TestServer::lent_new(&bpfdb::Options::default(), settings);
+    let (mut greedy, mut other) = (server.client(), server.client());
+    let mut kept = 0;
+    for first in (0..1_000_000).step_by(TOGETHER) {
+        let names = (first..first + TOGETHER).map(|number| format!("*{number}"));
+        let words: Vec<Vec<u8>> = std::iter::once("PSUBSCRIBE".to_owned())
+            .chain(names)
+            .map(String::into_bytes)
+            .collect();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let is_sent = std::io::Write::write_all(&mut greedy.stream, &request(&words)).is_ok();
+        if !is_sent || (0..TOGETHER).any(|_| greedy.try_reply().is_err()) {
+            break;
+        }
+        kept = first + TOGETHER;
+        if first % (10 * TOGETHER) == 0 {
+            let begun = std::time::Instant::now();
+            assert_eq!(other.say("PUBLISH channel hi"), ":0\r\n");
+            let time = begun.elapsed();
+            assert!(time < Duration::from_millis(500), "{time:?} for {kept}");
+        }
+    }
+    assert!(
+        (1000..1_000_000).contains(&kept),
+        "{kept} patterns are kept"
+    );
+    wait_until("none is left", || other.say("PUBSUB NUMPAT") == ":0\r\n");
+    assert_eq!(other.say("PUBLISH channel hi"), ":0\r\n");
+}

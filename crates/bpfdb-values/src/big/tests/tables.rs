@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Kind, PageKey, Pages, Place, table};
+use super::super::{Kind, PageKey, Pages, Place, siphash, table};
 use super::Memory;
 use crate::run::History;
 
@@ -103,4 +103,30 @@ fn a_table_without_elements_is_refused() {
     let mut big = memory.open(Kind::Set, &head);
     assert!(big.pick(&mut below).is_err());
     assert!(big.whole().is_err());
+}
+
+/// Members that would all be in one of 256 buckets, if the secret were the one that their sender knows, are spread
+/// as any others. (With that secret they are in one page, so they are chosen well.)
+#[test]
+fn chosen_members_fill_no_bucket() {
+    const KNOWN: [u64; 2] = [0, 0];
+    const CHOSEN: usize = 500;
+    let longest = |secret: [u64; 2]| {
+        let names = (0u64..).map(|n| n.to_be_bytes());
+        let chosen = names.filter(|name| siphash::hash(KNOWN, name) & 0xff == 0);
+        let memory = Memory::default();
+        let one = crate::run::write([(&b"a"[..], &b""[..])].into_iter(), History::default());
+        let mut head = memory.build(Kind::Set, &one);
+        head.secret = secret;
+        let mut big = memory.open(Kind::Set, &head);
+        for name in chosen.take(CHOSEN) {
+            assert!(big.insert(&name, b"").expect("sound"));
+        }
+        big.finish().expect("written");
+        let pages = memory.0.borrow();
+        pages.values().map(Vec::len).max().expect("pages")
+    };
+    let (attacked, spread) = (longest(KNOWN), longest([1, 2]));
+    assert!(attacked > CHOSEN * 8, "{attacked}");
+    assert!(spread < attacked / 8, "{spread} of {attacked}");
 }
