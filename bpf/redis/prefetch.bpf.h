@@ -57,7 +57,7 @@ __noinline enum prefetched prefetched_of(u64 name)
 	case NAME_OF(PEXPIRETIME):
 	case NAME_OF(PSETEX):
 	case NAME_OF(PTTL):
-	case NAME_WORD(PUBLISH, 0):
+	case NAME_OF(PUBLISH):
 	case NAME_WORD(SCRIPT, 0):
 	case NAME_WORD(SELECT, 0):
 	case NAME_OF(SET):

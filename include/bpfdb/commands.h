@@ -32,6 +32,8 @@ enum bpfdb_command_flag {
 	X(APPEND, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_append(m, c, s))          \
 	X(BEGIN, BPFDB_TRANSACTION, command_begin(m, c, s))                                        \
 	X(BITCOUNT, BPFDB_READS | BPFDB_APART, command_bitcount(m, c, s))                          \
+	X(BLPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, POP_LEFT | POP_NAMES_KEY))       \
+	X(BRPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, POP_RIGHT | POP_NAMES_KEY))      \
 	X(COMMIT, BPFDB_TRANSACTION, command_commit(m, c, s))                                      \
 	X(DECR, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 1))                   \
 	X(DECRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 2))                 \
@@ -74,7 +76,8 @@ enum bpfdb_command_flag {
 	X(INCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 2))                 \
 	X(LINDEX, BPFDB_READS | BPFDB_APART, command_lindex(m, c, s))                              \
 	X(LLEN, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_LIST))             \
-	X(LPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, LIST_LEFT))                       \
+	X(LMOVE, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_move(m, c, s, MOVE_SAYS))  \
+	X(LPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, POP_LEFT))                        \
 	X(LPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_push(m, c, s, LIST_LEFT))  \
 	X(LRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_LIST, false))       \
 	X(MGET, BPFDB_READS, command_mget(m, c, s))                                                \
@@ -88,8 +91,11 @@ enum bpfdb_command_flag {
 	X(PING, BPFDB_NO_DATA, command_ping(m, c))                                                 \
 	X(PSETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_MILLISECONDS))      \
 	X(PTTL, BPFDB_READS, command_ttl(m, c, s, TIME_MILLISECONDS, true))                        \
+	X(PUBLISH, BPFDB_NO_DATA, command_publish(m, c, s))                                        \
 	X(ROLLBACK, BPFDB_TRANSACTION, command_rollback(m, c, s))                                  \
-	X(RPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, LIST_RIGHT))                      \
+	X(RPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, POP_RIGHT))                       \
+	X(RPOPLPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART,                                \
+	  command_move(m, c, s, MOVE_RIGHT_LEFT))                                                  \
 	X(RPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_push(m, c, s, LIST_RIGHT)) \
 	X(SADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_sadd(m, c, s))              \
 	X(SCARD, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_SET))             \
@@ -101,6 +107,7 @@ enum bpfdb_command_flag {
 	X(SISMEMBER, BPFDB_READS | BPFDB_APART,                                                    \
 	  command_field(m, c, s, BPFDB_TYPE_SET, ASKED_PRESENCE))                                  \
 	X(SMEMBERS, BPFDB_READS | BPFDB_APART, command_all(m, c, s, '~', ENTRY_KEY))               \
+	X(SPOP, BPFDB_WRITES | BPFDB_APART, command_pop(m, c, s, POP_ANY))                         \
 	X(SREM, BPFDB_WRITES | BPFDB_APART, command_take(m, c, s, BPFDB_TYPE_SET))                 \
 	X(STRLEN, BPFDB_READS, command_strlen(m, c, s))                                            \
 	X(SUBSTR, BPFDB_READS | BPFDB_APART, command_getrange(m, c, s))                            \
@@ -110,12 +117,15 @@ enum bpfdb_command_flag {
 	X(UNLINK, BPFDB_WRITES, command_del(m, c, s))                                              \
 	X(ZADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_zadd(m, c, s))              \
 	X(ZCARD, BPFDB_READS | BPFDB_APART, command_elements(m, c, s, BPFDB_TYPE_SORTED_SET))      \
+	X(ZCOUNT, BPFDB_READS | BPFDB_APART, command_by_score(m, c, s, BY_SCORE_COUNT))            \
 	X(ZINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM | BPFDB_APART, command_zincrby(m, c, s))        \
 	X(ZRANGE, BPFDB_READS | BPFDB_APART, command_range(m, c, s, BPFDB_TYPE_SORTED_SET, false)) \
+	X(ZRANGEBYSCORE, BPFDB_READS | BPFDB_APART, command_by_score(m, c, s, BY_SCORE_UP))        \
 	X(ZRANK, BPFDB_READS | BPFDB_APART, command_rank(m, c, s, false))                          \
 	X(ZREM, BPFDB_WRITES | BPFDB_APART, command_take(m, c, s, BPFDB_TYPE_SORTED_SET))          \
 	X(ZREVRANGE, BPFDB_READS | BPFDB_APART,                                                    \
 	  command_range(m, c, s, BPFDB_TYPE_SORTED_SET, true))                                     \
+	X(ZREVRANGEBYSCORE, BPFDB_READS | BPFDB_APART, command_by_score(m, c, s, BY_SCORE_DOWN))   \
 	X(ZREVRANK, BPFDB_READS | BPFDB_APART, command_rank(m, c, s, true))                        \
 	X(ZSCORE, BPFDB_READS | BPFDB_APART, command_zscore(m, c, s))
 

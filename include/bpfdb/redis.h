@@ -35,6 +35,11 @@ struct bpfdb_redis_connection {
 			    * next one goes to the program of those first */
 };
 
+/* Those that PUBLISH may be for: the daemon writes it. */
+struct bpfdb_audience {
+	__u32 is_there; /* 1: a client has subscribed to something */
+};
+
 /* Error replies that are not in the list of status.h. */
 /* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
  * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */

@@ -4,6 +4,7 @@
 #define BPFDB_COMMANDS_DISPATCH_BPF_H
 
 #include "apart.bpf.h"
+#include "by_score.bpf.h"
 #include "call.bpf.h"
 #include "connection.bpf.h"
 #include "counter.bpf.h"
@@ -11,7 +12,9 @@
 #include "hash.bpf.h"
 #include "keys.bpf.h"
 #include "list.bpf.h"
+#include "list_move.bpf.h"
 #include "mget_mset.bpf.h"
+#include "publish.bpf.h"
 #include "read.bpf.h"
 #include "set.bpf.h"
 #include "set_type.bpf.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* LPUSH, RPUSH, LPOP, RPOP, LINDEX, LRANGE: small lists. ZRANGE, ZREVRANGE: small sorted sets. */
+/* LPUSH, RPUSH, LPOP, RPOP, BLPOP, BRPOP, LINDEX, LRANGE: small lists. SPOP: small sets. ZRANGE, ZREVRANGE: small
+ * sorted sets. */
 #ifndef BPFDB_COMMANDS_LIST_BPF_H
 #define BPFDB_COMMANDS_LIST_BPF_H
 
@@ -50,34 +51,75 @@ __noinline enum result command_push(struct sk_msg_md *m, struct context *c NONNU
 
 /* ---- Pop ----------------------------------------------------------------- */
 
-/* Replies with the element at one end, and takes it out: an outcome or an Error. */
-static __always_inline enum bpfdb_status pop_element(struct sk_msg_md *m, struct context *c,
-						     struct bpfdb_session *s, u32 end)
+/* What is taken: an element of a list, by an end of it, or that after the reply's head, BLPOP and BRPOP; or
+ * any member of a set. */
+enum pop { POP_LEFT = LIST_LEFT, POP_RIGHT = LIST_RIGHT, POP_ANY, POP_NAMES_KEY = 4 };
+
+/* Seconds that a client may ask to wait for, to be answered here. */
+#define WAIT_MAX (1 << 30)
+
+static __always_inline u32 pop_type(u32 pop)
+{
+	return pop == POP_ANY ? BPFDB_TYPE_SET : BPFDB_TYPE_LIST;
+}
+
+/* Which of so many entries. */
+static __always_inline u32 pop_index(u32 pop, u32 count)
+{
+	if (pop == POP_ANY)
+		return (u64)bpf_get_prandom_u32() * count >> 32;
+	return pop & POP_RIGHT ? count - 1 : 0;
+}
+
+/* The head of BLPOP's reply, and the key, which is the argument parsed last. */
+static __always_inline enum result reply_key(struct sk_msg_md *m, struct context *c)
+{
+	enum result result = reply_header(m, c, '*', 2);
+
+	return result == DONE ? reply_arg(m, c) : result;
+}
+
+/* Replies with the element that is to be taken out, which is left in c->entry: OK or an Error. A subprogram: in the
+ * loop of tries the verifier would walk it once for each way to take one. */
+__noinline enum bpfdb_status pop_reply(struct sk_msg_md *m, struct context *c NONNULL,
+				       struct bpfdb_session *s NONNULL, u32 pop)
 {
 	const struct packed *run = packed_header(s);
 	struct packed_entry *e = &c->entry;
 
 	if (!run)
 		return BPFDB_CORRUPT;
-	packed_entry_at(s, e, end == LIST_LEFT ? 0 : run->count - 1);
+	packed_entry_at(s, e, pop_index(pop, run->count));
 	room_until(c, c->request);
+	/* Those that wait are the first. */
+	if (pop & POP_NAMES_KEY && (is_waited_for(s) || reply_key(m, c) != DONE))
+		return FOR_THE_DAEMON;
 	if (reply_slot_bytes(m, c, s, e->at + PACKED_ENTRY, e->key_len) != DONE)
 		return FOR_THE_DAEMON;
-	return collection_set(c, s, packed_take(s, e, BPFDB_TYPE_LIST));
+	return BPFDB_OK;
+}
+
+/* The reply if there is no element. A subprogram, as above. */
+__noinline enum bpfdb_status pop_nothing(struct sk_msg_md *m, struct context *c NONNULL, u32 pop)
+{
+	return pop & POP_NAMES_KEY || reply_nil(m, c) != DONE ? FOR_THE_DAEMON : BPFDB_NOT_FOUND;
 }
 
 static __always_inline enum bpfdb_status pop_once(struct sk_msg_md *m, struct context *c,
-						  struct bpfdb_session *s, bool own, u32 end)
+						  struct bpfdb_session *s, bool own, u32 pop)
 {
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
-	u32 out = c->out;
+	u32 out = c->out, type = pop_type(pop);
 
 	if (status == BPFDB_OK)
-		status = collection_get_for_update(c, s, BPFDB_TYPE_LIST);
-	if (status == BPFDB_FOUND)
-		status = pop_element(m, c, s, end);
-	else if (status == BPFDB_NOT_FOUND && reply_nil(m, c) != DONE)
-		status = FOR_THE_DAEMON;
+		status = collection_get_for_update(c, s, type);
+	if (status == BPFDB_FOUND) {
+		status = pop_reply(m, c, s, pop);
+		if (status == BPFDB_OK)
+			status = collection_set(c, s, packed_take(s, &c->entry, type));
+	} else if (status == BPFDB_NOT_FOUND) {
+		status = pop_nothing(m, c, pop);
+	}
 	status = short_end(s, own, status);
 	/* The reply is taken back: what comes next writes its own. */
 	if (status >= BPFDB_FIRST_ERROR)
@@ -85,18 +127,39 @@ static __always_inline enum bpfdb_status pop_once(struct sk_msg_md *m, struct co
 	return status;
 }
 
-/* LPOP and RPOP of one element. */
-__noinline enum result command_pop(struct sk_msg_md *m, struct context *c NONNULL,
-				   struct bpfdb_session *s NONNULL, u32 end)
+/* A key, and the seconds that BLPOP would wait: DONE with the key as the argument parsed last, and c->end behind both.
+ * Times with a point are the daemon's, as is what is wrong. */
+__noinline enum result key_and_wait(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
 {
-	bool own = short_needed(s);
-	enum result result = c->argc == 1 ? key_next(c, s) : PASS_TO_DAEMON;
+	u32 start = c->at;
+	enum result result = arg_next(c);
+
+	if (result == DONE)
+		result = number_next(c);
+	if (result == DONE && (c->number < 0 || c->number > WAIT_MAX))
+		return PASS_TO_DAEMON;
+	c->end = c->at;
+	c->at = start;
+	return result == DONE ? key_next(c, s) : result;
+}
+
+/* LPOP, RPOP and SPOP of one element; BLPOP and BRPOP of one key that has one: else the daemon has the client
+ * wait. */
+__noinline enum result command_pop(struct sk_msg_md *m, struct context *c NONNULL,
+				   struct bpfdb_session *s NONNULL, u32 pop)
+{
+	bool own = short_needed(s), waits = pop & POP_NAMES_KEY;
+	enum result result = PASS_TO_DAEMON;
 	enum bpfdb_status status;
 
+	if (c->argc == 1 + waits)
+		result = waits ? key_and_wait(c, s) : key_next(c, s);
 	if (result != DONE)
 		return result;
 	room_until(c, c->request);
-	status = WITHOUT_CONFLICT(own, pop_once(m, c, s, own, end));
+	status = WITHOUT_CONFLICT(own, pop_once(m, c, s, own, pop));
+	if (waits)
+		c->at = c->end;
 	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
 }
 

@@ -89,6 +89,10 @@ pub(crate) fn wait_for(
     // A client that comes when others are about to be served is behind them.
     let others = may_wait && wait.keys.iter().any(|key| is_contended(context, key));
     let mut has_seen_types = false;
+    // The kernel would hand the next one over as well.
+    if wait.keys.len() > 1 {
+        context.set_needs_daemon(true);
+    }
     if !others {
         match command.attempt(context, arguments, None) {
             Ok(true) => return Ok(()),
@@ -98,6 +102,7 @@ pub(crate) fn wait_for(
             Err(_) => {}
         }
     }
+    context.set_needs_daemon(true);
     if may_wait {
         context.go_on_with(BlockedCommand {
             command: Box::new(command),

@@ -215,6 +215,7 @@ impl Instance {
         };
         instance.tell_kernel_who_is_met_first()?;
         instance.tell_kernel_who_answers()?;
+        instance.note_subscriptions();
         instance.look_at_expiring(false);
         Ok(instance)
     }
@@ -400,9 +401,24 @@ impl Instance {
         }
     }
 
-    /// For the metrics, which others scrape.
+    /// A client is about to subscribe to something: the kernel hears of it first, and leaves PUBLISH to the
+    /// daemon.
+    ///
+    /// # Errors
+    /// The kernel does not take the switch: messages would be lost.
+    pub(crate) fn expect_messages(&self) -> Result<()> {
+        self.kernel_flags.has_audience(true)
+    }
+
+    /// For the metrics, which others scrape, and for the kernel, which answers PUBLISH while nobody listens.
     pub(crate) fn note_subscriptions(&self) {
         let (statistics, all) = (&self.statistics, &self.subscriptions);
+        if all.connections() == 0
+            && let Err(error) = self.kernel_flags.has_audience(false)
+        {
+            // The daemon answers what the kernel passes.
+            tracing::error!(%error, "the kernel does not publish");
+        }
         for (number, value) in [
             (&statistics.numbers.subscribers, all.connections()),
             (&statistics.numbers.channels, all.len(Kind::Channel)),

@@ -7,22 +7,28 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::{Result, bpf};
 
-/// A variable of the programs, by which the daemon steers what they do with all connections.
+/// Variables of the programs, by which the daemon steers what they do with all connections.
 #[derive(Debug)]
 pub(crate) struct KernelFlags {
     map: MapHandle,
+    audience: MapHandle,
     closed: Cell<bool>,
     paused: Cell<bool>,
     plain: Cell<bool>,
+    has_audience: Cell<bool>,
 }
 
 impl KernelFlags {
-    pub(super) fn new(map: MapHandle) -> Self {
+    /// That of the transport, and that of Redis.
+    pub(super) fn new(map: MapHandle, audience: MapHandle) -> Self {
         Self {
             map,
+            audience,
             closed: Cell::new(false),
             paused: Cell::new(false),
             plain: Cell::new(false),
+            // What a server before has left is not known.
+            has_audience: Cell::new(true),
         }
     }
 
@@ -42,6 +48,18 @@ impl KernelFlags {
         self.set(&self.plain, plain)
     }
 
+    /// Whether PUBLISH is the daemon's, because a client has subscribed to something.
+    pub(crate) fn has_audience(&self, is_there: bool) -> Result<()> {
+        if self.has_audience.get() == is_there {
+            return Ok(());
+        }
+        let value = u32::from(is_there).to_ne_bytes();
+        let written = (self.audience).update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
+        written.map_err(bpf("set which side publishes"))?;
+        self.has_audience.set(is_there);
+        Ok(())
+    }
+
     /// An error: the kernel goes on as before.
     fn set(&self, flag: &Cell<bool>, says: bool) -> Result<()> {
         let before = flag.replace(says);
@@ -59,5 +77,6 @@ impl KernelFlags {
     }
 }
 
-// The words that write() writes.
+// The words that are written.
 const _: () = assert!(size_of::<abi::bpfdb_gate>() == 12);
+const _: () = assert!(size_of::<abi::bpfdb_audience>() == 4);

@@ -139,7 +139,8 @@ impl Programs {
     }
 
     pub(crate) fn flags(&self) -> Result<KernelFlags> {
-        Ok(KernelFlags::new(self.map(".data.net")?))
+        let maps = (self.map(".data.net")?, self.map(".data.audience")?);
+        Ok(KernelFlags::new(maps.0, maps.1))
     }
 
     /// A map of the front end's own.

@@ -107,7 +107,7 @@ numbers! {
     patterns: Gauge, stats "pubsub_patterns";
     /// Shard channels that have subscribers
     shard_channels: Gauge, stats "pubsubshard_channels";
-    /// Messages that were published
+    /// Messages that the daemon published; the kernel, where nobody listens, counts the command
     messages_published: Counter;
     /// Messages published, once for each receiver
     messages_delivered: Counter;

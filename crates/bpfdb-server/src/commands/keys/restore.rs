@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
-    differences: "Streams and values of modules are refused. IDLETIME and FREQ have no effect with noeviction.",
+    differences: "Values of modules are refused. IDLETIME and FREQ have no effect with noeviction.",
     batching: Batching::Reads,
     events: Events::By(tell),
     run,

@@ -11,6 +11,8 @@ pub(super) fn subscribe(
     names: &[Vec<u8>],
 ) -> Outcome {
     let index = context.session.index();
+    let expected = context.instance.expect_messages();
+    expected.map_err(|error| format!("ERR messages would be lost: {error}"))?;
     for name in names {
         if context.instance.subscriptions.add(index, kind, name) {
             context.connection.subscribed.add(kind, name);

@@ -11,7 +11,7 @@ use std::thread;
 
 use bpfdb_server::settings::{LocalClients, Settings};
 use bpfdb_tests::server::lent;
-use bpfdb_tests::server::{Client, TestServer, cgroup, request, wait_until, words};
+use bpfdb_tests::server::{Client, TestServer, cgroup, kernel_calls, request, wait_until, words};
 
 /// What a client is sent, as text.
 fn next(client: &mut Client) -> String {
@@ -100,6 +100,56 @@ fn over_the_unix_socket() {
     subscribe(&mut unix, "mixed");
     assert_eq!(tcp.say("PUBLISH mixed hi"), ":1\r\n");
     assert_eq!(next(&mut unix), message("mixed", "hi"));
+}
+
+/// The kernel answers until somebody listens to anything, and again when nobody does.
+#[test]
+fn while_nobody_listens() {
+    let server = server(LocalClients::Off);
+    let (mut listener, mut publisher) = (server.client(), server.client());
+    let mut looks = server.client();
+    let mut published = kernel_calls(&mut looks, "publish");
+    let is_answered = |publisher: &mut Client, looks: &mut Client, before: &mut u64| {
+        assert_eq!(publisher.say("PUBLISH quiet hi"), ":0\r\n");
+        let block = ["MULTI", "PUBLISH quiet hi", "SET quiet:key 1", "EXEC"];
+        let block = block.map(words);
+        publisher.send(&block.concat());
+        let replies: Vec<String> = (0..4).map(|_| next(publisher)).collect();
+        assert_eq!(replies[3], "*2\r\n:0\r\n+OK\r\n");
+        let now = kernel_calls(looks, "publish");
+        let by_kernel = now - *before;
+        *before = now;
+        by_kernel
+    };
+    for (listen, end) in [
+        ("SUBSCRIBE loud", "UNSUBSCRIBE"),
+        ("PSUBSCRIBE l*", "PUNSUBSCRIBE l*"),
+        ("SSUBSCRIBE loud", "RESET"),
+    ] {
+        let by_kernel = is_answered(&mut publisher, &mut looks, &mut published);
+        assert_eq!(by_kernel, 2, "before {listen}");
+        listener.say(listen);
+        let by_kernel = is_answered(&mut publisher, &mut looks, &mut published);
+        assert_eq!(by_kernel, 0, "after {listen}");
+        listener.say(end);
+    }
+    subscribe(&mut listener, "last");
+    drop(listener);
+    wait_until("its subscription is gone", || {
+        is_answered(&mut publisher, &mut looks, &mut published) > 0
+    });
+}
+
+/// What is published in a transaction is for those, too, that subscribe before it commits.
+#[test]
+fn one_that_subscribes_before_the_commit() {
+    let server = server(LocalClients::Off);
+    let (mut listener, mut publisher) = (server.client(), server.client());
+    assert_eq!(publisher.say("BEGIN"), "+OK\r\n");
+    assert_eq!(publisher.say("PUBLISH late hi"), ":0\r\n");
+    subscribe(&mut listener, "late");
+    assert_eq!(publisher.say("COMMIT"), "+OK\r\n");
+    assert_eq!(next(&mut listener), message("late", "hi"));
 }
 
 #[test]

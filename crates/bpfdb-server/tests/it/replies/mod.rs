@@ -325,6 +325,8 @@ fn over_tcp() {
 fn in_their_own_send() {
     let settings = told(LocalClients::In(cgroup::own()));
     let server = TestServer::lent_as_told(&bpfdb::Options::default(), settings);
+    // Some sections say which requests the kernel answers.
+    server.loader.wait();
     let before = counted(&server);
     let local: &dyn Fn() -> u64 = &|| counted(&server).1;
     let place = Place {
