@@ -162,6 +162,8 @@ pub(crate) struct Plan {
     /// Messages that are delivered, and elements handed over to a client that waits.
     pub(crate) deliveries: u32,
     pub(crate) hand_overs: u32,
+    /// Jobs of a queue of others.
+    pub(crate) jobs: u32,
     /// Requests of 64 connections that wait for the disk.
     pub(crate) sync_requests: u32,
     /// How long those databases are asked that are not asked a number of times.
@@ -235,6 +237,7 @@ impl Plan {
                 erase_time: millis(50),
                 deliveries: 1_000,
                 hand_overs: 20,
+                jobs: 100,
                 sync_requests: 1_500,
                 sync_time: millis(200),
                 files: vec![(16, 2_000)],
@@ -280,6 +283,7 @@ impl Plan {
             erase_time: millis(1500),
             deliveries: 100_000,
             hand_overs: 500,
+            jobs: 20_000,
             sync_requests: 150_000,
             sync_time: millis(3000),
             files: FILES.into(),

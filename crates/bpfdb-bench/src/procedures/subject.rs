@@ -32,6 +32,7 @@ impl Calls {
             connections: CONNECTIONS,
             threads: THREADS,
             pipeline: self.pipeline,
+            database: 0,
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Clients {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) pipeline: u32,
+    /// That all of them choose.
+    pub(crate) database: u32,
 }
 
 /// Commands, separated by `;`: one request.
@@ -131,6 +133,7 @@ pub(super) fn run(server: &Server, load: &Load, block: Block<'_>, requests: u32)
         connections: load.connections,
         threads: load.threads,
         pipeline: load.pipeline,
+        database: 0,
     };
     send(server, clients, requests, |seed| {
         Prepared::new(block, load.pipeline, seed)
@@ -147,7 +150,7 @@ pub(crate) fn send<B: Batches>(
     let threads = clients.threads as usize;
     let batches = requests as usize / clients.pipeline as usize / threads;
     let connections = clients.connections as usize / threads;
-    let worker = |seed| Worker::new(server, make(seed), connections);
+    let worker = |seed| Worker::new(server, make(seed), connections, clients.database);
     let workers: Vec<Worker<B>> = (0..threads as u64).map(worker).collect::<Result<_>>()?;
 
     let busy = machine::busy_seconds();
@@ -229,6 +232,16 @@ impl Batches for Prepared {
 }
 
 /// One thread and its connections.
+/// SELECT, which each server says OK to.
+fn choose(stream: &mut TcpStream, database: u32) -> Result<()> {
+    const OK: &[u8] = b"+OK\r\n";
+    stream.write_all(format!("SELECT {database}\r\n").as_bytes())?;
+    let mut reply = [0; OK.len()];
+    stream.read_exact(&mut reply).context("choose a database")?;
+    ensure!(reply == OK, "no database {database}");
+    Ok(())
+}
+
 struct Worker<B: Batches> {
     poll: Epoll,
     connections: Vec<Connection<B::Replies>>,
@@ -244,23 +257,26 @@ struct Connection<R> {
 }
 
 impl<B: Batches> Worker<B> {
-    fn new(server: &Server, batches: B, connections: usize) -> Result<Self> {
+    fn new(server: &Server, batches: B, connections: usize, database: u32) -> Result<Self> {
         let mut worker = Self {
             poll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
             connections: Vec::new(),
             batches,
         };
         for number in 0..connections {
-            worker.open(server, number)?;
+            worker.open(server, number, database)?;
         }
         Ok(worker)
     }
 
-    fn open(&mut self, server: &Server, number: usize) -> Result<()> {
+    fn open(&mut self, server: &Server, number: usize, database: u32) -> Result<()> {
         let mut stream = server.connect()?;
         stream.set_nodelay(true)?;
         let mut greeting = vec![0; B::Replies::GREETING];
         stream.read_exact(&mut greeting).context("be greeted")?;
+        if database > 0 {
+            choose(&mut stream, database)?;
+        }
         stream.set_nonblocking(true)?;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
         self.poll.add(&stream, event)?;

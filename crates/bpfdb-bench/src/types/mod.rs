@@ -3,10 +3,11 @@
 //! ```text
 //! requests.rs   what is asked for, and which rate is wanted
 //! stock.rs      the collections that are there, and the memory that they take
-//! rates.rs      the rounds of all requests:     types, types-local, types-large
+//! rates.rs      the rounds of all requests:     types, types-local, types-large, types-others
 //! erase.rs      DEL of a large hash, beside others:           types-delete
 //! publish.rs    messages to subscribers:                      types-publish
 //! hand_over.rs  from a push to the reply of the client that waits for it: types-blocking
+//! jobs/         jobs of BullMQ and RQ:                        types-jobs
 //! tables.rs     what was measured, as tables
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 mod erase;
 mod hand_over;
+mod jobs;
 mod publish;
 mod rates;
 mod requests;
@@ -99,6 +101,10 @@ fn through_tcp(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -
     );
     let large = compare(plan, &servers, ("types-large", &title), &requests::large())?;
     large.into_iter().for_each(&mut *keep);
+
+    let title = "other commands and other types, through TCP on loopback";
+    let others = compare(plan, &servers, ("types-others", title), &requests::others())?;
+    others.into_iter().for_each(&mut *keep);
     keep(tables::published(
         &servers,
         &publish::measure(plan, &servers)?,
@@ -107,6 +113,7 @@ fn through_tcp(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -
         &servers,
         &hand_over::measure(plan, &servers)?,
     ));
+    keep(tables::jobs(&servers, &jobs::measure(plan, &servers)?));
     keep(tables::erased(
         plan,
         &servers,

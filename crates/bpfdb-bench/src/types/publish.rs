@@ -27,6 +27,7 @@ const PUBLISHERS: Clients = Clients {
     connections: 8,
     threads: 1,
     pipeline: 1,
+    database: 0,
 };
 /// Messages are at most as many: with few subscribers it is the publishers that are measured.
 const MESSAGES_MAX: u32 = 20_000;

@@ -75,6 +75,7 @@ fn run(plan: &Plan, server: &Server, row: &Row, round: usize) -> Result<Answer> 
         connections: CONNECTIONS,
         threads: THREADS,
         pipeline: row.pipeline,
+        database: row.ask.database,
     };
     let first = round as u64 * u64::from(THREADS);
     send(server, clients, row.requests(plan), |thread| {

@@ -26,6 +26,8 @@ pub(super) struct Ask {
     draws: &'static [Draw],
     /// One in so many requests is sent in a pipeline: of those that are much work.
     share: u32,
+    /// That the clients have chosen.
+    pub(super) database: u32,
 }
 
 /// An [`Ask`] at one depth of pipelines.
@@ -107,12 +109,38 @@ const LARGE_AHEAD: [Ask; 3] = [
     ask("ZREVRANGE of 10", &["ZREVRANGE large:zset 0 9"], &[]),
 ];
 
+/// Of the kernel besides those that every table has: the others of the design's list, and what is asked of
+/// another database.
+#[rustfmt::skip]
+const KERNEL_OTHERS: [Ask; 6] = [
+    Ask { database: 1, ..ask("HSET, database 1", &["HSET hash:###### field:######## fedcba9876543210"], IN_SMALL) },
+    ask("ZCOUNT", &["ZCOUNT zset:###### 0 500000"], &[Collection]),
+    ask("ZRANGEBYSCORE of 10", &["ZRANGEBYSCORE zset:###### -inf +inf LIMIT 0 10"], &[Collection]),
+    ask("RPOPLPUSH", &["RPOPLPUSH list:###### list:######"], &[Collection, Collection]),
+    ask("SADD, SPOP", &["SADD set:###### member:########", "SPOP set:######"], SOME_NEW),
+    ask("PUBLISH to nobody", &["PUBLISH channel:###### 0123456789abcdef"], &[Collection]),
+];
+
+/// Of the daemon: streams, estimates, places, bits and order.
+#[rustfmt::skip]
+const DAEMON_OTHERS: [Ask; 8] = [
+    ask("XADD, 20 kept", &["XADD stream:###### MAXLEN 20 * field 0123456789abcdef"], &[Collection]),
+    ask("XRANGE of 10", &["XRANGE stream:###### - + COUNT 10"], &[Collection]),
+    ask("PFADD", &["PFADD seen:###### member:########"], &[Collection, Below(1000)]),
+    ask("PFCOUNT", &["PFCOUNT seen:######"], &[Collection]),
+    ask("GEOADD", &["GEOADD places:###### 13.361389 38.115556 member:########"], IN_SMALL),
+    much("GEOSEARCH of 5", &["GEOSEARCH places:###### FROMLONLAT 13 38 BYRADIUS 100 km COUNT 5"], &[Collection]),
+    ask("BITFIELD INCRBY", &["BITFIELD bits:###### INCRBY u16 @ 1"], &[Collection, Below(256)]),
+    much("SORT, the first 10", &["SORT zset:###### ALPHA LIMIT 0 10"], &[Collection]),
+];
+
 const fn ask(name: &'static str, commands: &'static [&'static str], draws: &'static [Draw]) -> Ask {
     Ask {
         name,
         commands,
         draws,
         share: 1,
+        database: 0,
     }
 }
 
@@ -143,6 +171,13 @@ pub(super) fn large() -> Vec<Row> {
     rows(&LARGE, LARGE_KERNEL)
         .chain(rows(&LARGE_DAEMON, DAEMON))
         .chain(rows(&LARGE_AHEAD, [AHEAD; 2]))
+        .collect()
+}
+
+/// Other commands of small collections, and other types.
+pub(super) fn others() -> Vec<Row> {
+    rows(&KERNEL_OTHERS, [1.1, 1.5])
+        .chain(rows(&DAEMON_OTHERS, DAEMON))
         .collect()
 }
 
@@ -212,7 +247,7 @@ mod tests {
 
     #[test]
     fn every_request_has_its_numbers() {
-        for row in [small(Way::Tcp), small(Way::Local), large()].concat() {
+        for row in [small(Way::Tcp), small(Way::Local), large(), others()].concat() {
             let text = written(&row.ask, 2);
             assert!(!text.contains(['#', '@']), "{text}");
         }

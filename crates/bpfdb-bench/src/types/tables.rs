@@ -2,6 +2,7 @@
 
 use super::erase::Erased;
 use super::hand_over::HandOvers;
+use super::jobs::APPLICATIONS;
 use super::publish::SUBSCRIBERS;
 use super::rates::Figures;
 use super::requests::Row;
@@ -15,6 +16,8 @@ use crate::tcp::{Server, better};
 /// Of a large collection that is deleted: milliseconds, and those of another client.
 const ERASED_MILLIS: f64 = 1.0;
 const OTHERS_MILLIS: f64 = 2.0;
+/// Queues of others.
+const JOBS: f64 = 1.3;
 /// Messages, which are the daemon's.
 const PUBLISHED: f64 = 0.8;
 
@@ -111,6 +114,28 @@ pub(super) fn handed_over(servers: &[Server], all: &[HandOvers]) -> Table {
             Cell::figure(&figures.p50, 0),
             Cell::figure(&figures.p99, 0),
         ]);
+    }
+    table
+}
+
+/// `rates`: of each application, of each server; `None`: it is not installed.
+pub(super) fn jobs(servers: &[Server], rates: &[Option<Vec<Sample>>]) -> Table {
+    let title = "queues of others, added and done by one worker: jobs per second";
+    let mut columns = columns(&["queue"], &[""], servers);
+    columns.extend(["bpfdb over the better", "target"].map(String::from));
+    let mut table = Table::new("types-jobs", title, &columns);
+    for (application, rates) in APPLICATIONS.iter().zip(rates) {
+        let Some(rates) = rates else {
+            table.note(format!(
+                "{}: not installed, make test does that",
+                application.name
+            ));
+            continue;
+        };
+        let mut cells = vec![Cell::from(application.name)];
+        cells.extend(rates.iter().map(|rate| Cell::figure(rate, 0)));
+        cells.extend(at_least(rates, JOBS));
+        table.row(cells);
     }
     table
 }
