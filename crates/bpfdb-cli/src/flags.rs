@@ -111,10 +111,8 @@ fn flag(setting: &'static Setting) -> Arg {
         _ => flag,
     };
     if setting.is_switch() {
-        // `--keep-data` and `--keep-data=no`
-        flag.num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("yes")
+        // `--keep-data`, `--keep-data no` and `--keep-data=no`
+        flag.num_args(0..=1).default_missing_value("yes")
     } else {
         flag
     }
@@ -165,6 +163,25 @@ mod tests {
         assert_eq!((settings.port, settings.timeout), (3, 2));
         assert!(settings.keep_data);
         assert!(file.is_some());
+    }
+
+    /// As other flags, and those of Redis.
+    #[test]
+    fn a_switch_has_its_value_behind_it_or_none() {
+        let given = |words: &[&str]| parse(words).settings().expect("good").0;
+        let settings = given(&["--tier", "yes", "--tier-memory", "256M", "--keep-data"]);
+        assert!(settings.tier && settings.keep_data);
+        assert_eq!(settings.tier_memory.bytes(), 256 << 20);
+        let settings = given(&[
+            "--tier",
+            "no",
+            "--keep-data=no",
+            "--tier-prefetch",
+            "-p",
+            "3",
+        ]);
+        assert!(!settings.tier && !settings.keep_data && settings.tier_prefetch);
+        assert_eq!(settings.port, 3);
     }
 
     /// A variable of the shell was empty, perhaps.
