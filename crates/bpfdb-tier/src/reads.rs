@@ -26,11 +26,14 @@ use bpfdb_log::Disk;
 use rustc_hash::FxHashMap;
 
 use crate::figures::Counts;
-use crate::runs::Runs;
+use crate::runs::{AtHand, Runs};
 use crate::victims::LEN_MAX;
 
 /// Reads that threads make at the same time: a disk is hardly faster with more.
 const THREADS: usize = 32;
+/// Reads that a thread makes one after the other, before another one is woken, if the disk has been told of them: then they end
+/// at about the same time, and one that wakes for each costs more than it saves.
+const IN_A_ROW: usize = 4;
 /// Bytes of a thread's stack: values are not on it.
 const STACK: usize = 256 << 10;
 /// Bytes of reads that are under way, or have ended and are still wanted. Beyond that the server's thread reads, which
@@ -110,9 +113,13 @@ struct State {
     reads: FxHashMap<ColdPlace, Weak<Read>>,
     /// Those that no thread has begun.
     queue: VecDeque<Arc<Read>>,
-    /// Threads that wait for the queue.
+    /// Threads that wait for the queue, and of these, those that have been woken.
     idle: usize,
+    woken: usize,
     threads: Vec<JoinHandle<()>>,
+    /// Reads that threads have begun, and what [`Reads::hurry`] found there the last time.
+    begun: u64,
+    begun_before: u64,
     /// Sessions to be told.
     ended: Vec<u32>,
     is_over: bool,
@@ -153,6 +160,7 @@ impl Shared {
                 return None;
             }
             if let Some(read) = state.queue.pop_front() {
+                state.begun += 1;
                 let is_wanted = Arc::strong_count(&read) > 1;
                 if !is_wanted {
                     state.reads.remove(&read.place);
@@ -165,6 +173,8 @@ impl Shared {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
+            // One that wakes by itself is nobody that was woken.
+            state.woken = state.woken.saturating_sub(1);
         }
     }
 
@@ -238,15 +248,16 @@ impl Reads {
             return None;
         }
         let at_hand = runs.read_at_hand(key, len, place);
-        let is_at_hand = at_hand.is_some();
-        if let Some(value) = at_hand {
+        let is_told = matches!(at_hand, AtHand::OnItsWay);
+        let is_at_hand = matches!(at_hand, AtHand::Value(_));
+        if let AtHand::Value(value) = at_hand {
             let outcome = Ok(value);
             self.shared.counts.note_read(&outcome);
             // It has none before.
             let _ = read.outcome.set(outcome);
         }
         (self.shared.state().reads).insert(place, Arc::downgrade(&read));
-        (is_at_hand || self.queue(runs, &read)).then_some(read as Arc<dyn ColdRead>)
+        (is_at_hand || self.queue(runs, &read, is_told)).then_some(read as Arc<dyn ColdRead>)
     }
 
     /// Has the session told of the end, unless that has come. False: it was an error, of which those are told who have waited
@@ -266,35 +277,65 @@ impl Reads {
         }
     }
 
-    /// Leaves it to a thread; false: there is none.
-    fn queue<D>(&self, runs: &Arc<Runs<D>>, read: &Arc<Read>) -> bool
+    /// Leaves it to a thread; false: there is none. `is_told`: the disk knows of it.
+    fn queue<D>(&self, runs: &Arc<Runs<D>>, read: &Arc<Read>, is_told: bool) -> bool
     where
         D: Disk + Send + Sync + 'static,
         D::File: Send + Sync,
     {
         let mut state = self.shared.state();
-        if state.queue.len() >= state.idle && state.threads.len() < THREADS {
-            match self.start_thread(runs) {
-                Ok(thread) => state.threads.push(thread),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot start a thread that reads cold values")
-                }
-            }
+        let waiting = state.queue.len() + 1;
+        let asleep = state.idle - state.woken;
+        let awake = state.threads.len() - asleep;
+        let is_others = is_told && waiting <= awake * IN_A_ROW;
+        if !is_others && asleep == 0 {
+            self.start_thread(runs, &mut state);
         }
         if state.threads.is_empty() {
             return false;
         }
         state.queue.push_back(Arc::clone(read));
+        let wakes = !is_others && asleep > 0;
+        state.woken += usize::from(wakes);
         drop(state);
-        self.shared.work.notify_one();
+        if wakes {
+            self.shared.work.notify_one();
+        }
         true
     }
 
-    fn start_thread<D>(&self, runs: &Arc<Runs<D>>) -> std::io::Result<JoinHandle<()>>
+    /// Has a thread for each read that waits, if none has begun since this was called last: all that are awake have slow ones.
+    pub(crate) fn hurry<D>(&self, runs: &Arc<Runs<D>>)
     where
         D: Disk + Send + Sync + 'static,
         D::File: Send + Sync,
     {
+        let mut state = self.shared.state();
+        let begun = state.begun;
+        if std::mem::replace(&mut state.begun_before, begun) != begun {
+            return;
+        }
+        let waiting = state.queue.len();
+        let wakes = waiting.min(state.idle - state.woken);
+        state.woken += wakes;
+        for _ in wakes..waiting {
+            self.start_thread(runs, &mut state);
+        }
+        drop(state);
+        for _ in 0..wakes {
+            self.shared.work.notify_one();
+        }
+    }
+
+    /// One more, if there may be.
+    fn start_thread<D>(&self, runs: &Arc<Runs<D>>, state: &mut State)
+    where
+        D: Disk + Send + Sync + 'static,
+        D::File: Send + Sync,
+    {
+        if state.threads.len() >= THREADS {
+            return;
+        }
         let (runs, shared) = (Arc::clone(runs), Arc::clone(&self.shared));
         let work = move || {
             while let Some(read) = shared.next() {
@@ -304,10 +345,14 @@ impl Reads {
                 shared.end(&read, outcome);
             }
         };
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("bpfdb-read".into())
             .stack_size(STACK)
-            .spawn(work)
+            .spawn(work);
+        match thread {
+            Ok(thread) => state.threads.push(thread),
+            Err(error) => tracing::warn!(%error, "cannot start a thread that reads cold values"),
+        }
     }
 
     /// Whom to tell that there are [`Self::take_ended`]: by any thread. Sessions of somebody before are not told any more.
@@ -512,6 +557,44 @@ mod tests {
         let other = world.begin(2).expect("begun");
         assert!(!other.is_over());
         world.disk.hold_reads(false);
+    }
+
+    /// A thread has some of them, but a slow one keeps no others waiting for long.
+    #[test]
+    fn reads_that_the_disk_knows_of_share_threads() {
+        let world = World::new();
+        world.disk.know_reads(true);
+        world.disk.hold_reads(true);
+        let begin = |number: u64| {
+            let offset = number << 12;
+            let place = ColdPlace {
+                offset,
+                ..world.place
+            };
+            (world.reads).begin(&world.runs, (KEY, LEN, place), number as u32)
+        };
+        let first = begin(1);
+        world.until_waiting(1);
+        let others: Vec<_> = (2..2 + IN_A_ROW as u64).map(begin).collect();
+        let threads = || world.reads.shared.state().threads.len();
+        assert_eq!(threads(), 1);
+        let one_more = begin(100);
+        assert_eq!(threads(), 2);
+        world.until_waiting(2);
+        // Reads have begun since the call before this one.
+        world.reads.hurry(&world.runs);
+        assert_eq!(threads(), 2);
+        world.reads.hurry(&world.runs);
+        world.until_waiting(2 + IN_A_ROW);
+        world.disk.hold_reads(false);
+        let all = [&[first, one_more][..], &others].concat();
+        let is_over =
+            |read: &Option<Arc<dyn ColdRead>>| read.as_ref().is_some_and(|read| read.is_over());
+        let begun = Instant::now();
+        while !all.iter().all(is_over) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "they are over");
+            thread::yield_now();
+        }
     }
 
     #[test]

@@ -62,6 +62,14 @@ pub(crate) struct Source<F> {
     pub(crate) end: u64,
 }
 
+/// What there is of a value without waiting for the disk.
+pub(crate) enum AtHand {
+    Value(Vec<u8>),
+    /// The disk has been told to read it.
+    OnItsWay,
+    Nothing,
+}
+
 /// The runs of one engine.
 #[derive(Debug)]
 pub struct Runs<D: Disk> {
@@ -281,18 +289,26 @@ impl<D: Disk> Runs<D> {
         })
     }
 
-    /// The same if the disk need not be waited for. `None`: it must be, or something is wrong, which [`Self::read_value`]
-    /// finds out.
-    pub(crate) fn read_at_hand(&self, key: &[u8], len: u64, place: ColdPlace) -> Option<Vec<u8>> {
+    /// The same if the disk need not be waited for. If something is wrong [`Self::read_value`] finds it out.
+    pub(crate) fn read_at_hand(&self, key: &[u8], len: u64, place: ColdPlace) -> AtHand {
         if let Some(value) = self.prefetched(key, len, place) {
-            return Some(value);
+            return AtHand::Value(value);
         }
-        let size = usize::try_from(entry::size(key, len)).ok()?;
+        let (Some(file), Ok(size)) = (self.file(place), usize::try_from(entry::size(key, len)))
+        else {
+            return AtHand::Nothing;
+        };
         let mut bytes = vec![0; size];
         let _reads = self.reads_for_command();
-        let read = self.file(place)?.read_at_hand(place.offset, &mut bytes);
-        bytes.truncate(read.ok()?);
-        self.value_of(bytes, key, len, place).ok()
+        match file.read_at_hand(place.offset, &mut bytes) {
+            Ok(read) => {
+                bytes.truncate(read);
+                let value = self.value_of(bytes, key, len, place);
+                value.map_or(AtHand::Nothing, AtHand::Value)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => AtHand::OnItsWay,
+            Err(_) => AtHand::Nothing,
+        }
     }
 
     /// A command needs what is read as long as this is there: others of its kind are read beside.

@@ -271,7 +271,11 @@ struct Work<D: Disk> {
     next_tidy: Instant,
 }
 
-impl<D: Disk> Work<D> {
+impl<D> Work<D>
+where
+    D: Disk + Send + Sync + 'static,
+    D::File: Send + Sync,
+{
     fn run(mut self, stopped: &AtomicBool) {
         // While there is memory: else writes wait for that, too.
         if let Err(error) = self.engine.prepare_eviction() {
@@ -311,7 +315,7 @@ impl<D: Disk> Work<D> {
         );
         // Were it the whole of it, all that is read would come back each time that a batch has gone.
         self.values.set_full(used >= most - most / ROOM_PART);
-        self.values.forget_unused();
+        self.values.look_after_reads();
         self.demoting.promote(&self.values.take_wanted());
         if self.removes_foreign.load(Ordering::Relaxed) {
             self.demoting.remove_foreign()?;

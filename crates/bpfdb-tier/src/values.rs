@@ -61,11 +61,6 @@ impl<D: Disk> RunValues<D> {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Makes room for reads that the kernel begins, where nothing has asked for what was read.
-    pub(crate) fn forget_unused(&self) {
-        self.runs.take_completions();
-    }
-
     /// Those that are to come back now.
     pub(crate) fn take_wanted(&self) -> Vec<Vec<u8>> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,6 +72,19 @@ impl<D: Disk> RunValues<D> {
         let hash = self.hasher.hash_one(key);
         let mark = (hash >> 32) as u32 | 1;
         self.recent[hash as usize % RECENT].swap(mark, Ordering::Relaxed) == mark
+    }
+}
+
+impl<D> RunValues<D>
+where
+    D: Disk + Send + Sync + 'static,
+    D::File: Send + Sync,
+{
+    /// What reads need now and then: room for those that the kernel begins, where nothing has asked for what was read; and threads
+    /// for those that wait behind a slow one.
+    pub(crate) fn look_after_reads(&self) {
+        self.runs.take_completions();
+        self.reads.hurry(&self.runs);
     }
 }
 

@@ -121,10 +121,10 @@ pub trait DiskFile {
         None
     }
 
-    /// Reads what need not be waited for; fewer bytes than asked for, or an error, if there is more. What is missing may be
-    /// on its way then.
+    /// Reads what need not be waited for; fewer bytes than asked for, or an error, if there is more. That of the kind
+    /// [`io::ErrorKind::WouldBlock`] says that what is missing is on its way.
     fn read_at_hand(&self, _offset: u64, _bytes: &mut [u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::WouldBlock.into())
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Fills `bytes` unless the file ends before; says how many were read.

@@ -96,6 +96,8 @@ struct State {
     capacity: usize,
     /// Whether files say that they are direct.
     direct: bool,
+    /// Whether reads that are not at hand are begun by that.
+    knows_reads: bool,
 }
 
 impl State {
@@ -182,6 +184,7 @@ impl SimulatedDisk {
             until_stop: None,
             capacity: usize::MAX,
             direct: true,
+            knows_reads: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -266,6 +269,11 @@ impl SimulatedDisk {
     /// How many reads wait because of [`SimulatedDisk::hold_reads`].
     pub fn waiting_reads(&self) -> usize {
         self.hold_of_reads.held().waiting
+    }
+
+    /// Whether reads that need not be waited for ([`DiskFile::read_at_hand`]) begin those that must be.
+    pub fn know_reads(&self, known: bool) {
+        self.lock().knows_reads = known;
     }
 
     /// Takes the power away, and gives it back.
@@ -553,6 +561,14 @@ impl DiskFile for SimulatedFile {
         }
         bytes[..len].copy_from_slice(&rest[..len]);
         Ok(len)
+    }
+
+    fn read_at_hand(&self, _offset: u64, _bytes: &mut [u8]) -> io::Result<usize> {
+        let kind = match self.disk.alive()?.knows_reads {
+            true => io::ErrorKind::WouldBlock,
+            false => io::ErrorKind::Unsupported,
+        };
+        Err(kind.into())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
