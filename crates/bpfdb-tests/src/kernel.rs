@@ -23,6 +23,8 @@ pub struct Limits {
     /// Of one transaction.
     pub locks: u32,
     pub idle: Duration,
+    /// Values go to files all the time.
+    pub tier: bool,
 }
 
 impl Default for Limits {
@@ -33,6 +35,7 @@ impl Default for Limits {
             sessions: 64,
             locks: abi::BPFDB_LOCKS_MAX,
             idle: Duration::from_secs(600),
+            tier: tier::is_wanted(),
         }
     }
 }
@@ -75,12 +78,12 @@ impl Kernel {
             idle_limit: limits.idle,
             ..Options::default()
         };
-        let engine = Engine::create(&tier::options(&log::options(&options)));
+        let engine = Engine::create(&tier::options(limits.tier, &log::options(&options)));
         let engine =
             engine.unwrap_or_else(|error| panic!("no engine (tests run as root): {error}"));
         engine.stop_clock(START);
         let log = TestLog::start(&engine);
-        let tier = tier::start(&engine);
+        let tier = tier::start(limits.tier, &engine);
         Kernel { engine, log, tier }
     }
 
@@ -89,6 +92,11 @@ impl Kernel {
             versions: versions as u32,
             ..Limits::default()
         })
+    }
+
+    /// Of cold values, if it has any.
+    pub fn tier(&self) -> Option<bpfdb_tier::Figures> {
+        self.tier.as_ref().map(|tier| tier.figures())
     }
 
     /// What the model has to know about this engine.
@@ -138,6 +146,12 @@ impl Target for Kernel {
             log.settle(&self.engine);
         }
         self.engine.sweep().expect("sweep");
+        // What has gone to files, or come back, is given back by the tier's thread.
+        let begun = Instant::now();
+        let is_waited_for = |stats: bpfdb::Stats| stats.records == 0 && stats.slots_used() > 0;
+        while self.tier.is_some() && is_waited_for(self.stats()) && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub use churn::{Churn, churn};
 pub use counter::{Counter, count};
 pub use grow_shrink::{GrowShrink, grow_and_shrink};
 pub use growth::{Growth, grow};
-pub use history::{Histories, Last, record};
+pub use history::{Histories, Last, record, record_slowly};
 pub use money::{DEPOSIT, Money, transfer, transfer_with};
 pub use snapshot::{Still, stand_still};
 pub use torn::{Torn, overwrite};

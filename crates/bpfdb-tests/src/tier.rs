@@ -19,33 +19,29 @@ const COUNTED: &str = "BPFDB_TEST_LOGS";
 /// Of each file, bytes: small, so that files are full, rewritten and removed within a test.
 const RUN_SIZE: u64 = 256 << 10;
 
-/// Are cold values wanted?
+/// Buffers of sessions that cold values take of an engine.
+const SESSIONS: u32 = 2;
+/// Sessions without a buffer that they take besides: one, of the program that looks for what is live.
+const SESSIONS_OF_PROGRAMS: u32 = 1;
+
+/// Are cold values wanted in all engines?
 pub fn is_wanted() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Buffers of sessions that cold values take of an engine.
-pub fn sessions() -> u32 {
-    2 * u32::from(is_wanted())
-}
-
-/// Sessions without a buffer that they take besides: one, of the program that looks for what is live.
-fn sessions_of_programs() -> u32 {
-    u32::from(is_wanted())
-}
-
 /// The options of an engine, with sessions for cold values if these are wanted.
-pub fn options(options: &bpfdb::Options) -> bpfdb::Options {
-    bpfdb::Options {
-        max_sessions: options.max_sessions + sessions() + sessions_of_programs(),
-        user_sessions: options.user_sessions + sessions(),
-        ..options.clone()
+pub fn options(is_wanted: bool, options: &bpfdb::Options) -> bpfdb::Options {
+    let mut options = options.clone();
+    if is_wanted {
+        options.max_sessions += SESSIONS + SESSIONS_OF_PROGRAMS;
+        options.user_sessions += SESSIONS;
     }
+    options
 }
 
 /// Has values of this engine go to files in memory; `None` if that is not wanted.
-pub fn start(engine: &Engine) -> Option<Arc<Tier>> {
-    if !is_wanted() {
+pub fn start(is_wanted: bool, engine: &Engine) -> Option<Arc<Tier>> {
+    if !is_wanted {
         return None;
     }
     let options = Options {

@@ -82,7 +82,8 @@ impl TestServer {
     pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
         // Before the first server moves this process for a moment.
         cgroup::own();
-        let options = crate::tier::options(&crate::log::options(options));
+        let is_tiered = crate::tier::is_wanted();
+        let options = crate::tier::options(is_tiered, &crate::log::options(options));
         let engine = Engine::create(&options).expect("an engine");
         let log = TestLog::start(&engine);
         let settings = Settings {
@@ -94,7 +95,7 @@ impl TestServer {
             ..settings
         };
         let durability = log.as_ref().map(|log| Arc::clone(&log.durability));
-        let tier = crate::tier::start(&engine);
+        let tier = crate::tier::start(is_tiered, &engine);
         let mut server = Self::start_on(engine, durability, tier, settings, None);
         server.test_log = log;
         server

@@ -1,7 +1,8 @@
 //! Records what parallel clients do and see, for the history checker.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bpfdb_model::history::{Key, Recorder, Transaction, Workload, decode, encode};
 use bpfdb_model::{Error, check};
@@ -25,6 +26,15 @@ pub struct Histories {
 const WRITES_PER_KEY: u32 = 200;
 
 pub fn record<T: Target>(target: &T, plan: Histories) -> Result<Tally, String> {
+    record_slowly(target, plan, Duration::ZERO)
+}
+
+/// Each client rests before each of its transactions.
+pub fn record_slowly<T: Target>(
+    target: &T,
+    plan: Histories,
+    rest: Duration,
+) -> Result<Tally, String> {
     let clock = Instant::now();
     let elements = AtomicU32::new(1);
     let done = std::sync::Mutex::new(Vec::new());
@@ -40,6 +50,9 @@ pub fn record<T: Target>(target: &T, plan: Histories) -> Result<Tally, String> {
         for _ in 0..plan.transactions {
             if stop.load(Ordering::Relaxed) {
                 break;
+            }
+            if !rest.is_zero() {
+                thread::sleep(rest);
             }
             worker.transaction()?;
         }
@@ -212,7 +225,7 @@ impl<C: Client> Worker<'_, C> {
     /// Lets others in between, now and then.
     fn pause(&mut self) {
         if self.random.one_in(4) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 

@@ -165,6 +165,45 @@ fn histories(length: Length) {
     }
 }
 
+/// Values go to files, and are read and written there: those that nobody has changed for some milliseconds, so clients are slow.
+fn cold_histories(length: Length) {
+    let kernel = Kernel::with(Limits {
+        tier: true,
+        ..Limits::default()
+    });
+    let figures = || kernel.tier().expect("cold values");
+    run("cold histories", length, |seed| {
+        let plan = stress::Histories {
+            seed,
+            // Of registers no value is long enough.
+            workload: Workload::Lists,
+            clients: 4,
+            keys: 150,
+            transactions: length.of(1_500, 20_000),
+        };
+        stress::record_slowly(&kernel, plan, Duration::from_millis(1))
+    });
+    let histories = figures();
+    assert!(histories.demotions > 0, "{histories:?}");
+    run("cold money", length, |seed| {
+        let plan = stress::Money {
+            seed,
+            accounts: 1_000,
+            payers: 4,
+            auditors: 2,
+            transfers: length.of(2_500, 200_000),
+            longest: 3_000,
+            audits_in_a_row: 1,
+        };
+        stress::transfer(&kernel, plan)
+    });
+    let all = figures();
+    println!("{histories:?}, then {all:?}");
+    assert!(all.demotions > histories.demotions, "{all:?}");
+    assert!(all.fetches > histories.fetches && histories.fetches > 0);
+    assert_eq!((all.corrupt, all.unavailable), (0, 0));
+}
+
 fn churn(length: Length) {
     let kernel = Kernel::with_versions(4);
     run("churn", length, |seed| {
@@ -308,6 +347,11 @@ fn histories_are_strictly_serializable() {
 }
 
 #[test]
+fn histories_of_cold_values_are_strictly_serializable() {
+    cold_histories(Length::Short);
+}
+
+#[test]
 fn overwriting_and_deleting_needs_no_more_memory() {
     churn(Length::Short);
 }
@@ -361,6 +405,7 @@ fn soak_counters() {
 #[ignore = "takes minutes"]
 fn soak_histories() {
     histories(Length::Long);
+    cold_histories(Length::Long);
 }
 
 #[test]
