@@ -97,6 +97,8 @@ pub(crate) struct Client {
     pub(crate) server: Option<Id>,
     /// When it began to wait for one, if it does.
     pub(crate) waits: Option<Instant>,
+    /// It was told that it waits.
+    pub(crate) knows_it_waits: bool,
     pub(crate) parameters: Parameters,
     pub(crate) names: ClientNames,
     /// Bytes that it has had kept to undo what it has said of names since that was looked at.
@@ -171,6 +173,7 @@ impl Client {
             mode: PoolMode::default(),
             server: None,
             waits: None,
+            knows_it_waits: false,
             parameters: Parameters::default(),
             names: ClientNames::default(),
             unlooked: 0,

@@ -104,6 +104,9 @@ pub(crate) struct Arguments {
     /// Seconds that a client waits for a server [default: 120]
     #[arg(long)]
     query_wait_timeout: Option<f64>,
+    /// Seconds after which a client that waits for a server is told so; 0: never [default: 5]
+    #[arg(long)]
+    query_wait_notify: Option<f64>,
     /// Seconds that a query may take; 0, here and for all times: any [default: 0]
     #[arg(long)]
     query_timeout: Option<f64>,
@@ -316,6 +319,7 @@ impl Arguments {
     fn put_times(&self, settings: &mut Settings) -> anyhow::Result<()> {
         for (time, given) in [
             (&mut settings.query_wait_timeout, self.query_wait_timeout),
+            (&mut settings.query_wait_notify, self.query_wait_notify),
             (&mut settings.query_timeout, self.query_timeout),
             (&mut settings.idle_transaction_timeout, self.idle_transaction_timeout),
             (&mut settings.transaction_timeout, self.transaction_timeout),

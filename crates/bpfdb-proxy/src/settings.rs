@@ -101,6 +101,8 @@ pub struct Settings {
     pub min_pool_size: usize,
     /// How long a client waits for a server.
     pub query_wait_timeout: Duration,
+    /// A client that waits for so long is told so; zero: none is.
+    pub query_wait_notify: Duration,
     /// How long a query may take; zero, here and for all times: as long as it likes.
     pub query_timeout: Duration,
     /// How long a transaction may stand still.
@@ -172,6 +174,7 @@ impl Default for Settings {
             max_client_conn: 1000,
             min_pool_size: 0,
             query_wait_timeout: Duration::from_secs(120),
+            query_wait_notify: Duration::from_secs(5),
             query_timeout: Duration::ZERO,
             idle_transaction_timeout: Duration::ZERO,
             transaction_timeout: Duration::ZERO,

@@ -194,7 +194,7 @@ pub(super) const PGBOUNCER: &[Setting] = &[
     none("pool_idle_timeout", "0", "pools stay"),
     live("pool_mode", "session", set_pool_mode, |all| all.pool_mode.to_string()),
     setting!(live, "query_timeout", "0", seconds, query_timeout),
-    none("query_wait_notify", "5", "clients that wait are sent no notice"),
+    setting!(live, "query_wait_notify", "5", seconds, query_wait_notify),
     setting!(live, "query_wait_timeout", "120", seconds, query_wait_timeout),
     setting!(live, "reserve_pool_size", "0", number, reserve_pool_size),
     setting!(live, "reserve_pool_timeout", "5", seconds, reserve_pool_timeout),

@@ -30,7 +30,8 @@ impl Proxy {
                 .is_some_and(is_linked)
                 .then_some(server);
         }
-        self.clients[id].waits = Some(Instant::now());
+        let client = &mut self.clients[id];
+        (client.waits, client.knows_it_waits) = (Some(Instant::now()), false);
         self.pools[number as usize].waiting.push_back(id);
         self.tell_wanted(number);
         // One that became free before the programs could know that it is wanted.

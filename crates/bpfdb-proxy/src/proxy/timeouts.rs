@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::Proxy;
-use crate::client::Stage;
+use crate::client::{Client, Stage};
 use crate::io::slab::Id;
 use crate::traffic::{self, Traffic};
-use crate::wire::reply::state;
+use crate::wire::reply::{self, state};
+
+/// PgBouncer's words.
+const WAITS: &str = "No server connection available in postgres backend, client being queued";
 
 /// Has it taken longer than it may? A limit of zero is none.
 pub(super) fn is_over(since: Instant, limit: Duration, now: Instant) -> bool {
@@ -22,6 +25,7 @@ impl Proxy {
         self.end_activities(now);
         self.look_at_waiting(now);
         self.end_waits(now);
+        self.tell_waiting(now);
         self.end_logins(now);
         self.end_lasts(now);
         self.end_connects(now);
@@ -71,6 +75,29 @@ impl Proxy {
                     .retain(|waiting| *waiting != first);
             }
             self.open_servers(number as u32);
+        }
+    }
+
+    /// Clients hear once for each time they wait for long. One that waits has no server whose message this could be within.
+    fn tell_waiting(&mut self, now: Instant) {
+        let limit = self.settings.query_wait_notify;
+        for number in 0..self.pools.len() {
+            let client = |id: &Id| self.clients.get(*id);
+            let waits = |id: &Id| client(id).and_then(|client| client.waits);
+            let is_long = |id: &Id| waits(id).is_some_and(|since| is_over(since, limit, now));
+            let is_told = |client: &Client| client.knows_it_waits || client.shadow.is_some();
+            let waiting = self.pools[number].waiting.iter().copied();
+            // Behind the first of them come those that wait less.
+            let untold = waiting
+                .take_while(is_long)
+                .filter(|id| client(id).is_some_and(|client| !is_told(client)));
+            for id in untold.collect::<Vec<_>>() {
+                if let Some(client) = self.clients.get_mut(id) {
+                    client.knows_it_waits = true;
+                    reply::notice(&mut client.output, WAITS);
+                    self.flush_client(id);
+                }
+            }
         }
     }
 

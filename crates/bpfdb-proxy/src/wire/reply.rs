@@ -4,6 +4,7 @@ use bytes::{BufMut, BytesMut};
 
 /// States of SQL that the proxy reports: those PostgreSQL has for the same.
 pub(crate) mod state {
+    pub(crate) const SUCCESSFUL_COMPLETION: &str = "00000";
     pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
     pub(crate) const CONNECTION_FAILURE: &str = "08006";
     pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
@@ -36,10 +37,19 @@ pub(super) fn text(out: &mut BytesMut, bytes: &[u8]) {
 
 /// ErrorResponse that ends the connection.
 pub(crate) fn fatal(out: &mut BytesMut, state: &str, told: &str) {
-    message(out, b'E', |out| {
+    report(out, b'E', "FATAL", state, told);
+}
+
+/// NoticeResponse.
+pub(crate) fn notice(out: &mut BytesMut, told: &str) {
+    report(out, b'N', "NOTICE", state::SUCCESSFUL_COMPLETION, told);
+}
+
+fn report(out: &mut BytesMut, kind: u8, severity: &str, state: &str, told: &str) {
+    message(out, kind, |out| {
         for (field, value) in [
-            (b'S', "FATAL"),
-            (b'V', "FATAL"),
+            (b'S', severity),
+            (b'V', severity),
             (b'C', state),
             (b'M', told),
         ] {

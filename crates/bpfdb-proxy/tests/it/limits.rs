@@ -88,13 +88,36 @@ fn a_client_waits_so_long_for_a_server() {
         let proxy = TestProxy::with(way, |settings| {
             settings.default_pool_size = 1;
             settings.query_wait_timeout = Duration::from_millis(300);
+            settings.query_wait_notify = Duration::ZERO;
         });
         let (mut one, mut two) = (proxy.client(), proxy.client());
         one.query("begin");
         let told = two.query("select 1");
+        assert_eq!(kinds(&told), "E", "{way:?}");
         assert_eq!(error(&told, b'M'), "query_wait_timeout", "{way:?}");
         one.query("commit");
         assert_eq!(proxy.client().value("select 1"), "1");
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_told_so_once() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.default_pool_size = 1;
+            settings.query_wait_notify = Duration::from_millis(200);
+        });
+        let (mut one, mut two) = (proxy.client(), proxy.client());
+        for _ in 0..2 {
+            one.query("begin");
+            two.send(&query("select 1"));
+            let (kind, body) = two.receive().expect("a notice");
+            assert_eq!(kind, b'N', "{way:?}");
+            let text = "No server connection available in postgres backend, client being queued";
+            assert_eq!(error(&[(b'E', body)], b'M'), text);
+            one.query("commit");
+            assert_eq!(kinds(&two.until(b'Z')), "TDCZ", "{way:?}");
+        }
     }
 }
 
