@@ -12,16 +12,15 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-what='--lib --test=it'
+programs_only=
 if [ "${1:-}" = --programs ]; then
-	what=
+	programs_only=yes
 	shift
 fi
 
 messages=$(mktemp)
 trap 'rm -f "$messages"' EXIT
-# shellcheck disable=SC2086 # words, or none
-cargo test --quiet --profile ci --workspace --all-features --no-run $what \
+cargo test --quiet --profile ci --workspace --all-features --no-run \
 	--message-format=json-render-diagnostics >"$messages"
 
 # Folder and program, longest path of a message first because the fields have this order.
@@ -40,7 +39,7 @@ suites() {
 programs | while read -r folder program; do
 	crate=${folder##*/}
 	[ $# = 0 ] || case " $* " in *" $crate "*) ;; *) continue ;; esac
-	if [ -z "$what" ]; then
+	if [ -n "$programs_only" ]; then
 		echo "$folder $program"
 	else
 		suites "$program" | while read -r suite; do
