@@ -29,6 +29,9 @@ __noinline enum result bound_next(struct context *c NONNULL, u32 side)
 
 	if (result != DONE)
 		return result;
+	/* arg_word() makes letters small: a control character would become a sign. */
+	if (c->arg_len && *window_at(c, c->arg, 1) <= ' ')
+		return PASS_TO_DAEMON;
 	word = arg_word(c);
 	if (word == WORD("+inf") || word == WORD("inf")) {
 		score = SCORE_INFINITY;

@@ -77,8 +77,9 @@ static __always_inline enum bpfdb_status move_steps(struct context *c, struct bp
 	status = collection_set(c, s, status);
 	if (status != BPFDB_OK)
 		return status;
+	/* The daemon says what is wrong with that key. */
 	if (key_next(c, s) != DONE)
-		return BPFDB_BAD_REQUEST;
+		return FOR_THE_DAEMON;
 	c->moved = c->moved && c->arg_len == len;
 	return collection_set(c, s, move_put(c, s, ends >> 1 & 1));
 }

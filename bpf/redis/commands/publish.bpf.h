@@ -13,14 +13,14 @@
  */
 struct bpfdb_audience audience SEC(".data.audience");
 
-/* Not in a transaction that goes on after this message: what it publishes is sent at COMMIT, when somebody may have
- * subscribed. */
+/* Not in a transaction: what it publishes is sent when that commits, and a client may have subscribed between this
+ * command and the commit. */
 __noinline enum result command_publish(struct sk_msg_md *m, struct context *c NONNULL,
 				       struct bpfdb_session *s NONNULL)
 {
 	enum result result;
 
-	if (c->argc != 2 || LOAD(audience.is_there) || (!short_needed(s) && !c->block))
+	if (c->argc != 2 || LOAD(audience.is_there) || !short_needed(s))
 		return PASS_TO_DAEMON;
 	result = arg_next(c);
 	if (result == DONE)

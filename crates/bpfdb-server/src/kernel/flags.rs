@@ -15,7 +15,8 @@ pub(crate) struct KernelFlags {
     closed: Cell<bool>,
     paused: Cell<bool>,
     plain: Cell<bool>,
-    has_audience: Cell<bool>,
+    /// `None`: what a server before has left is not known.
+    has_audience: Cell<Option<bool>>,
 }
 
 impl KernelFlags {
@@ -27,8 +28,7 @@ impl KernelFlags {
             closed: Cell::new(false),
             paused: Cell::new(false),
             plain: Cell::new(false),
-            // What a server before has left is not known.
-            has_audience: Cell::new(true),
+            has_audience: Cell::new(None),
         }
     }
 
@@ -50,13 +50,13 @@ impl KernelFlags {
 
     /// Whether PUBLISH is the daemon's, because a client has subscribed to something.
     pub(crate) fn has_audience(&self, is_there: bool) -> Result<()> {
-        if self.has_audience.get() == is_there {
+        if self.has_audience.get() == Some(is_there) {
             return Ok(());
         }
         let value = u32::from(is_there).to_ne_bytes();
         let written = (self.audience).update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         written.map_err(bpf("set which side publishes"))?;
-        self.has_audience.set(is_there);
+        self.has_audience.set(Some(is_there));
         Ok(())
     }
 

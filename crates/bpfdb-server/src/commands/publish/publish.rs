@@ -25,6 +25,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         text: arguments[1].clone(),
         is_of_shard: false,
     };
+    // While the kernel hands over each of them, a publisher stays here.
+    if !context.is_of_block && context.instance.subscriptions.connections() > 0 {
+        context.set_needs_daemon(true);
+    }
     let receivers = delivery::publish(context, message)?;
     context.replies.integer(receivers as i64);
     Ok(())

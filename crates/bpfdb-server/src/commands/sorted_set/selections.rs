@@ -106,8 +106,9 @@ pub(super) fn reply_range(
     arguments: &[Vec<u8>],
     named: Named,
 ) -> Outcome {
-    // With scores, and other options, it is the daemon's.
-    if arguments.len() > 3 {
+    // With scores, and other options, it is the daemon's; the kernel knows LIMIT of a range by score.
+    let is_limited = arguments.len() == 6 && is(&arguments[3], "limit");
+    if arguments.len() > 3 && !(is_limited && named.by == Some(By::Score)) {
         context.set_needs_daemon(true);
     }
     let options = Options::parse(&arguments[3..], named, false)?;

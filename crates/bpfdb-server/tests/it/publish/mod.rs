@@ -127,7 +127,8 @@ fn while_nobody_listens() {
         ("SSUBSCRIBE loud", "RESET"),
     ] {
         let by_kernel = is_answered(&mut publisher, &mut looks, &mut published);
-        assert_eq!(by_kernel, 2, "before {listen}");
+        // The block is the daemon's: a client may subscribe before it commits.
+        assert_eq!(by_kernel, 1, "before {listen}");
         listener.say(listen);
         let by_kernel = is_answered(&mut publisher, &mut looks, &mut published);
         assert_eq!(by_kernel, 0, "after {listen}");
