@@ -11,7 +11,7 @@
 //! types/       hashes, lists, sets, sorted sets and messages, against Redis
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! table/       tables: chains of reads in the kernel, against reads by a process
-//! proxy/       the proxy before PostgreSQL, beside PgBouncer
+//! proxy/       the proxy before PostgreSQL, beside PgBouncer and Odyssey
 //! tier/        more data than memory, beside Redis that evicts; snapshots, and reports over them
 //! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread

@@ -1,8 +1,9 @@
-//! The proxy before PostgreSQL, beside PgBouncer and beside clients without a proxy.
+//! The proxy before PostgreSQL, beside others' and beside clients without a proxy.
 //!
 //! ```text
 //! cgroup.rs    where PostgreSQL, the clients and the proxy are
 //! subject.rs   each way from a client to the database
+//! pooler.rs    the others: PgBouncer and Odyssey
 //! series.rs    which ways are measured under which loads
 //! ycsb.rs      a load besides pgbench's own
 //! tables.rs    what was measured
@@ -15,6 +16,7 @@
 //! whose clients and whose database are elsewhere.
 
 mod cgroup;
+mod pooler;
 mod series;
 mod subject;
 mod tables;
@@ -32,6 +34,7 @@ use crate::report::Table;
 use crate::sample::Sample;
 use crate::tcp::{Answer, DESCRIPTORS, NetworkNamespace};
 use cgroup::Cgroup;
+use pooler::Poolers;
 use series::Series;
 use subject::{Ends, Subject};
 
@@ -94,18 +97,24 @@ pub(crate) fn measure(plan: &Plan, only: &[Part]) -> Result<Vec<Table>> {
         return Ok(vec![tables::skipped("bpfdb-proxy is not built")]);
     }
     machine::raise_descriptor_limit(DESCRIPTORS)?;
+    let poolers = pooler::poolers(plan);
     let [elsewhere, own] = NetworkNamespace::veth_pair()?;
     let networks = Networks { own, elsewhere };
     networks
         .own
-        .visit(|| measure_within(plan, only, &networks))?
+        .visit(|| measure_within(plan, only, &networks, &poolers))?
 }
 
-fn measure_within(plan: &Plan, only: &[Part], networks: &Networks) -> Result<Vec<Table>> {
+fn measure_within(
+    plan: &Plan,
+    only: &[Part],
+    networks: &Networks,
+    poolers: &Poolers,
+) -> Result<Vec<Table>> {
     let cgroup = Cgroup::enter()?;
     let folder = tempfile::tempdir().context("create a folder")?;
     let postgres = start_postgres(plan, networks, folder.path())?;
-    let mut all = series::chosen(plan, only, &cgroup);
+    let mut all = series::chosen(plan, only, &cgroup, poolers);
     for round in 0..plan.rounds {
         eprintln!("proxy: round {} of {}", round + 1, plan.rounds);
         for series in &mut all {

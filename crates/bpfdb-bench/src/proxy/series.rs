@@ -1,6 +1,7 @@
 //! Which ways are measured under which loads. Those of one series stand beside each other in its tables.
 
 use super::cgroup::Cgroup;
+use super::pooler::Poolers;
 use super::subject::{self, Subject};
 use super::{Figures, Load, MANY, ycsb};
 use crate::plan::{Part, Plan};
@@ -22,25 +23,41 @@ pub(super) struct Series {
     pub(super) loads: Vec<Load>,
     /// Of each load.
     pub(super) figures: Vec<Figures>,
+    /// Why the others are not the newer ones.
+    pub(super) note: Option<String>,
 }
 
 /// Those of these parts.
-pub(super) fn chosen(plan: &Plan, only: &[Part], cgroup: &Cgroup) -> Vec<Series> {
+pub(super) fn chosen(
+    plan: &Plan,
+    only: &[Part],
+    cgroup: &Cgroup,
+    poolers: &Poolers,
+) -> Vec<Series> {
     let parts = Part::chosen(&Part::PROXY, only);
     let series = parts.into_iter().map(|part| {
         let (about, subjects, loads) = match part {
-            Part::Remote => (Subjects::Remote, subject::remote(), remote(plan.quick)),
+            Part::Remote => (
+                Subjects::Remote,
+                subject::remote(&poolers.all),
+                remote(plan.quick),
+            ),
             Part::Mirror => {
                 let subjects = subject::mirrored(cgroup);
                 (Subjects::Mirrored, subjects, mirrored(plan.quick))
             }
-            _ => (Subjects::Local, subject::local(cgroup), local(plan.quick)),
+            _ => (
+                Subjects::Local,
+                subject::local(cgroup, &poolers.all),
+                local(plan.quick),
+            ),
         };
         Series {
             about,
             figures: loads.iter().map(|_| Figures::of(subjects.len())).collect(),
             subjects,
             loads,
+            note: poolers.note.clone(),
         }
     });
     series.collect()

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,13 +13,12 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
 use super::cgroup::Cgroup;
+use super::pooler::Pooler;
 use super::{Load, MANY, Networks, SERVERS};
 use crate::postgres::{self, Postgres};
 use crate::tcp::{NetworkNamespace, ends_with_us, own_folder};
 
 const PROXY: &str = "bpfdb-proxy";
-/// Of Debian.
-const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 const START_TIME: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -27,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 enum Way {
     Tcp,
     UnixSocket,
-    PgBouncer,
+    Pooler(Pooler),
     Proxy(Proxy),
 }
 
@@ -75,23 +74,25 @@ fn subject(name: &str, ends: Ends, way: Way) -> Subject {
 }
 
 /// All on this machine; the proxy with its programs is the last.
-pub(super) fn local(cgroup: &Cgroup) -> Vec<Subject> {
+pub(super) fn local(cgroup: &Cgroup, poolers: &[Pooler]) -> Vec<Subject> {
     let here = |name: &str, way| subject(name, Ends::Here, way);
     let mut all = vec![
         here("direct TCP", Way::Tcp),
         here("direct Unix socket", Way::UnixSocket),
     ];
-    all.extend(pgbouncer().map(|version| here(&version, Way::PgBouncer)));
+    let others = poolers.iter();
+    all.extend(others.map(|pooler| here(&pooler.name, Way::Pooler(pooler.clone()))));
     all.push(here("its process alone", Way::Proxy(Proxy::default())));
     all.push(here("in the kernel", Way::Proxy(Proxy::within(cgroup))));
     all
 }
 
 /// The proxy is the last.
-pub(super) fn remote() -> Vec<Subject> {
+pub(super) fn remote(poolers: &[Pooler]) -> Vec<Subject> {
     let elsewhere = |name: &str, way| subject(name, Ends::Elsewhere, way);
     let mut all = vec![elsewhere("direct TCP", Way::Tcp)];
-    all.extend(pgbouncer().map(|version| elsewhere(&version, Way::PgBouncer)));
+    let others = poolers.iter();
+    all.extend(others.map(|pooler| elsewhere(&pooler.name, Way::Pooler(pooler.clone()))));
     all.push(elsewhere("bpfdb-proxy", Way::Proxy(Proxy::default())));
     all
 }
@@ -123,24 +124,16 @@ impl Proxy {
     }
 }
 
-/// Its version, if it is installed.
-fn pgbouncer() -> Option<String> {
-    let said = Command::new(PGBOUNCER).arg("--version").output().ok()?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    Some(said.lines().next()?.to_owned())
-}
-
 impl Subject {
     pub(super) fn is_proxy(&self) -> bool {
-        matches!(self.way, Way::PgBouncer | Way::Proxy(_))
+        matches!(self.way, Way::Pooler(_) | Way::Proxy(_))
     }
 
     pub(super) fn can(&self, load: Load) -> bool {
-        match self.way {
+        match &self.way {
             // More than the database takes.
             Way::Tcp | Way::UnixSocket => load.clients < MANY,
-            // Before 1.21 it knows no prepared statements across servers.
-            Way::PgBouncer => load.protocol != "prepared",
+            Way::Pooler(pooler) => load.protocol != "prepared" || pooler.prepares,
             Way::Proxy(_) => true,
         }
     }
@@ -196,7 +189,7 @@ impl Subject {
                 return Ok(direct(host));
             }
             Way::Proxy(proxy) => proxy.command(&at, postgres)?,
-            Way::PgBouncer => pgbouncer_command(folder.path(), &at, postgres)?,
+            Way::Pooler(pooler) => pooler.command(folder.path(), &at, postgres)?,
         };
         let log = File::create(folder.path().join("log"))?;
         command
@@ -217,10 +210,10 @@ impl Subject {
 }
 
 /// Where a proxy listens, and the database.
-struct At {
-    listen: String,
-    port: u16,
-    database: String,
+pub(super) struct At {
+    pub(super) listen: String,
+    pub(super) port: u16,
+    pub(super) database: String,
 }
 
 impl Proxy {
@@ -263,30 +256,6 @@ fn lost_percent(shown: &str) -> Option<f64> {
     let lost: f64 = columns.next()?.parse().ok()?;
     let all = done + lost;
     Some(if all > 0.0 { lost * 100.0 / all } else { 0.0 })
-}
-
-fn pgbouncer_command(folder: &Path, at: &At, postgres: &Postgres) -> Result<Command> {
-    let file = folder.join("pgbouncer.ini");
-    let At {
-        listen,
-        port,
-        database,
-    } = at;
-    let text = format!(
-        "[databases]\n* = host={database} port={} user={}\n[pgbouncer]\nlisten_addr = {listen}\n\
-         listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
-         default_pool_size = {SERVERS}\nmax_client_conn = {}\nlog_connections = 0\nlog_disconnections = 0\n",
-        postgres.port(),
-        postgres::USER,
-        MANY + 100
-    );
-    fs::write(&file, text).context("write a file")?;
-    postgres::give_away(folder)?;
-    postgres::give_away_file(&file)?;
-    let mut command = Command::new(PGBOUNCER);
-    command.arg(&file);
-    postgres::as_user(&mut command)?;
-    Ok(command)
 }
 
 /// A way that is there; it goes when it is dropped.

@@ -154,10 +154,7 @@ impl Context<'_> {
             ]);
             table.row(cells);
         }
-        let names = self.series.subjects.iter().map(|subject| &subject.name);
-        if !names.into_iter().any(|name| name.starts_with("PgBouncer")) {
-            table.note("PgBouncer is not installed");
-        }
+        self.note_others(&mut table);
         table
     }
 
@@ -183,7 +180,19 @@ impl Context<'_> {
             ]);
             table.row(cells);
         }
+        self.note_others(&mut table);
         table
+    }
+
+    /// Which of the others are not there.
+    fn note_others(&self, table: &mut Table) {
+        let mut names = self.series.subjects.iter().map(|subject| &subject.name);
+        if !names.any(|name| name.starts_with("PgBouncer")) {
+            table.note("PgBouncer is not installed");
+        }
+        if let Some(note) = &self.series.note {
+            table.note(note.as_str());
+        }
     }
 
     fn latency(&self) -> Table {
