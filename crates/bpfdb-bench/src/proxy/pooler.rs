@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::subject::At;
 use super::{MANY, SERVERS};
 use crate::plan::Plan;
 use crate::postgres::{self, Postgres};
@@ -18,6 +17,13 @@ const FOLDER: &str = "target/bench-poolers";
 const SCRIPT: &str = "scripts/bench-poolers.sh";
 /// The first PgBouncer that takes prepared statements from server to server.
 const PREPARES: (u32, u32) = (1, 21);
+
+/// Where a proxy listens, and the database.
+pub(super) struct At {
+    pub(super) listen: String,
+    pub(super) port: u16,
+    pub(super) database: String,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

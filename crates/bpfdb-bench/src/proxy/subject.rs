@@ -13,7 +13,7 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
 use super::cgroup::Cgroup;
-use super::pooler::Pooler;
+use super::pooler::{At, Pooler};
 use super::{Load, MANY, Networks, SERVERS};
 use crate::postgres::{self, Postgres};
 use crate::tcp::{NetworkNamespace, ends_with_us, own_folder};
@@ -207,13 +207,6 @@ impl Subject {
         running.wait(&self.name)?;
         Ok(running)
     }
-}
-
-/// Where a proxy listens, and the database.
-pub(super) struct At {
-    pub(super) listen: String,
-    pub(super) port: u16,
-    pub(super) database: String,
 }
 
 impl Proxy {
