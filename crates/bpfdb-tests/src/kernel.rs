@@ -43,6 +43,11 @@ impl Default for Limits {
 /// Longer than a busy machine takes for a group of the log.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// So many times in a row, and so far apart, nothing is left: values that the tier had chosen before have been given to a file, or
+/// found gone, in between.
+const LOOKS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// What was written must be recovered from the log, if there is one.
 impl Drop for Kernel {
     fn drop(&mut self) {
@@ -114,6 +119,17 @@ impl Kernel {
         KernelClient::of(&self.engine)
     }
 
+    /// What has gone to files, or come back, is given back by the tier's thread.
+    fn wait_for_tier(&self) {
+        let (begun, mut looks) = (Instant::now(), 0);
+        while looks < LOOKS && begun.elapsed() < PATIENCE {
+            thread::sleep(PAUSE);
+            let stats = self.stats();
+            let is_waited_for = stats.records == 0 && stats.slots_used() > 0;
+            looks = if is_waited_for { 0 } else { looks + 1 };
+        }
+    }
+
     fn stats(&self) -> bpfdb::Stats {
         self.engine.stats().expect("read the gauges")
     }
@@ -146,11 +162,8 @@ impl Target for Kernel {
             log.settle(&self.engine);
         }
         self.engine.sweep().expect("sweep");
-        // What has gone to files, or come back, is given back by the tier's thread.
-        let begun = Instant::now();
-        let is_waited_for = |stats: bpfdb::Stats| stats.records == 0 && stats.slots_used() > 0;
-        while self.tier.is_some() && is_waited_for(self.stats()) && begun.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(10));
+        if self.tier.is_some() {
+            self.wait_for_tier();
         }
     }
 }

@@ -201,7 +201,8 @@ fn cold_histories(length: Length) {
     println!("{histories:?}, then {all:?}");
     assert!(all.demotions > histories.demotions, "{all:?}");
     assert!(all.fetches > histories.fetches && histories.fetches > 0);
-    assert_eq!((all.corrupt, all.unavailable), (0, 0));
+    // One that finds its file gone, because the value has moved meanwhile, is unavailable, and looks again.
+    assert_eq!(all.corrupt, 0, "{all:?}");
 }
 
 fn churn(length: Length) {
