@@ -14,12 +14,15 @@
 //! 2. Of one place one read is under way: others join it.
 //! 3. What a read has brought goes with the last one who has the read. So nobody who has lost interest leaves bytes behind.
 //! 4. No thread that begins a read waits for a disk, or for a thread that does.
+//! 5. A read that a thread has begun ends, if only by an error.
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use bpfdb::{ColdPlace, ColdRead, Status};
 use bpfdb_log::Disk;
@@ -34,6 +37,9 @@ const THREADS: usize = 32;
 /// Reads that a thread makes one after the other, before another one is woken, if the disk has been told of them: then they end
 /// at about the same time, and one that wakes for each costs more than it saves.
 const IN_A_ROW: usize = 4;
+/// For how long threads that are awake are believed to take what waits, after one has begun a read: longer than most reads of a
+/// fast disk. What is slow may have all of them.
+const BELIEVED: Duration = Duration::from_millis(1);
 /// Bytes of a thread's stack: values are not on it.
 const STACK: usize = 256 << 10;
 /// Bytes of reads that are under way, or have ended and are still wanted. Beyond that the server's thread reads, which
@@ -120,6 +126,8 @@ struct State {
     /// Reads that threads have begun, and what [`Reads::hurry`] found there the last time.
     begun: u64,
     begun_before: u64,
+    /// When a thread has begun one last.
+    last_begun: Option<Instant>,
     /// Sessions to be told.
     ended: Vec<u32>,
     is_over: bool,
@@ -161,6 +169,7 @@ impl Shared {
             }
             if let Some(read) = state.queue.pop_front() {
                 state.begun += 1;
+                state.last_begun = Some(Instant::now());
                 let is_wanted = Arc::strong_count(&read) > 1;
                 if !is_wanted {
                     state.reads.remove(&read.place);
@@ -192,6 +201,12 @@ impl Shared {
             ring();
         }
     }
+}
+
+/// Makes the read.
+fn make<D: Disk>(runs: &Runs<D>, read: &Read) -> Result<Vec<u8>, Status> {
+    let _reads = runs.reads_for_command();
+    runs.read_value(&read.key, read.len, read.place)
 }
 
 /// The reads that go on beside the server's thread, and the threads that make them.
@@ -287,8 +302,11 @@ impl Reads {
         let waiting = state.queue.len() + 1;
         let asleep = state.idle - state.woken;
         let awake = state.threads.len() - asleep;
-        let is_others = is_told && waiting <= awake * IN_A_ROW;
+        let is_taken = |begun: Instant| begun.elapsed() < BELIEVED;
+        let is_others =
+            is_told && waiting <= awake * IN_A_ROW && state.last_begun.is_some_and(is_taken);
         if !is_others && asleep == 0 {
+            // Without one more those that there are take it.
             self.start_thread(runs, &mut state);
         }
         if state.threads.is_empty() {
@@ -319,7 +337,9 @@ impl Reads {
         let wakes = waiting.min(state.idle - state.woken);
         state.woken += wakes;
         for _ in wakes..waiting {
-            self.start_thread(runs, &mut state);
+            if !self.start_thread(runs, &mut state) {
+                break;
+            }
         }
         drop(state);
         for _ in 0..wakes {
@@ -327,22 +347,22 @@ impl Reads {
         }
     }
 
-    /// One more, if there may be.
-    fn start_thread<D>(&self, runs: &Arc<Runs<D>>, state: &mut State)
+    /// One more, if there may be, and can.
+    fn start_thread<D>(&self, runs: &Arc<Runs<D>>, state: &mut State) -> bool
     where
         D: Disk + Send + Sync + 'static,
         D::File: Send + Sync,
     {
         if state.threads.len() >= THREADS {
-            return;
+            return false;
         }
         let (runs, shared) = (Arc::clone(runs), Arc::clone(&self.shared));
         let work = move || {
             while let Some(read) = shared.next() {
-                let reads = runs.reads_for_command();
-                let outcome = runs.read_value(&read.key, read.len, read.place);
-                drop(reads);
-                shared.end(&read, outcome);
+                // Who waits for it is told of a panic as of any error, and the thread goes on: it counts as one that takes what
+                // waits.
+                let outcome = panic::catch_unwind(AssertUnwindSafe(|| make(&runs, &read)));
+                shared.end(&read, outcome.unwrap_or(Err(Status::TierUnavailable)));
             }
         };
         let thread = thread::Builder::new()
@@ -351,8 +371,12 @@ impl Reads {
             .spawn(work);
         match thread {
             Ok(thread) => state.threads.push(thread),
-            Err(error) => tracing::warn!(%error, "cannot start a thread that reads cold values"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot start a thread that reads cold values");
+                return false;
+            }
         }
+        true
     }
 
     /// Whom to tell that there are [`Self::take_ended`]: by any thread. Sessions of somebody before are not told any more.
@@ -391,7 +415,6 @@ impl Drop for Reads {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::{Duration, Instant};
 
     use bpfdb::RunUse;
     use bpfdb_log::simulation::SimulatedDisk;
@@ -445,6 +468,35 @@ mod tests {
             let begun = Instant::now();
             while self.disk.waiting_reads() < reads {
                 assert!(begun.elapsed() < Duration::from_secs(30), "it is read");
+                thread::yield_now();
+            }
+        }
+
+        /// As if a thread had begun a read so long ago.
+        fn last_begun(&self, ago: Duration) {
+            self.reads.shared.state().last_begun = Instant::now().checked_sub(ago);
+        }
+
+        /// As if a thread began a read whenever it is asked.
+        fn threads_begin(&self) {
+            let later = Instant::now() + Duration::from_secs(600);
+            self.reads.shared.state().last_begun = Some(later);
+        }
+
+        fn until_idle(&self, threads: usize) {
+            let begun = Instant::now();
+            while self.reads.shared.state().idle < threads {
+                assert!(begun.elapsed() < Duration::from_secs(30), "they sleep");
+                thread::yield_now();
+            }
+        }
+
+        fn until_over(reads: &[Option<Arc<dyn ColdRead>>]) {
+            let is_over =
+                |read: &Option<Arc<dyn ColdRead>>| read.as_ref().is_some_and(|read| read.is_over());
+            let begun = Instant::now();
+            while !reads.iter().all(is_over) {
+                assert!(begun.elapsed() < Duration::from_secs(30), "they are over");
                 thread::yield_now();
             }
         }
@@ -575,6 +627,7 @@ mod tests {
         };
         let first = begin(1);
         world.until_waiting(1);
+        world.threads_begin();
         let others: Vec<_> = (2..2 + IN_A_ROW as u64).map(begin).collect();
         let threads = || world.reads.shared.state().threads.len();
         assert_eq!(threads(), 1);
@@ -587,14 +640,72 @@ mod tests {
         world.reads.hurry(&world.runs);
         world.until_waiting(2 + IN_A_ROW);
         world.disk.hold_reads(false);
-        let all = [&[first, one_more][..], &others].concat();
-        let is_over =
-            |read: &Option<Arc<dyn ColdRead>>| read.as_ref().is_some_and(|read| read.is_over());
-        let begun = Instant::now();
-        while !all.iter().all(is_over) {
-            assert!(begun.elapsed() < Duration::from_secs(30), "they are over");
-            thread::yield_now();
-        }
+        World::until_over(&[&[first, one_more][..], &others].concat());
+    }
+
+    /// Else each read of few clients would wait until somebody looks after those that wait.
+    #[test]
+    fn one_slow_read_keeps_no_others_waiting() {
+        let world = World::new();
+        world.disk.know_reads(true);
+        world.disk.hold_reads(true);
+        let begin = |number: u64| {
+            let offset = number << 12;
+            let place = ColdPlace {
+                offset,
+                ..world.place
+            };
+            (world.reads).begin(&world.runs, (KEY, LEN, place), number as u32)
+        };
+        let slow = begin(1);
+        world.until_waiting(1);
+        let state = || world.reads.shared.state();
+        // It still may end soon: nobody else is woken for the next one.
+        world.threads_begin();
+        let next = begin(2);
+        assert_eq!(state().threads.len(), 1);
+        assert_eq!(state().queue.len(), 1);
+        // It does not.
+        world.last_begun(BELIEVED);
+        let last = begin(3);
+        assert_eq!(state().threads.len(), 2);
+        world.until_waiting(2);
+        assert_eq!(state().queue.len(), 1);
+        // Nor does the second: each has one more thread, as long as there may be.
+        world.last_begun(BELIEVED);
+        let one_more = begin(4);
+        world.until_waiting(3);
+        assert_eq!(state().threads.len(), 3);
+        world.disk.hold_reads(false);
+        World::until_over(&[slow, next, last, one_more]);
+        world.until_idle(3);
+        // Those that sleep are woken before others are made.
+        world.disk.hold_reads(true);
+        let slow = begin(5);
+        world.until_waiting(1);
+        world.last_begun(BELIEVED);
+        let next = begin(6);
+        world.until_waiting(2);
+        assert_eq!(state().threads.len(), 3);
+        world.disk.hold_reads(false);
+        World::until_over(&[slow, next]);
+    }
+
+    #[test]
+    fn a_panic_ends_its_read_and_no_other() {
+        let world = World::new();
+        world.disk.panic_in_reads(true);
+        let broken = world.begin(1).expect("begun");
+        world.hear();
+        assert_eq!(broken.outcome(), Some(&Err(Status::TierUnavailable)));
+        assert_eq!(world.reads.take_ended(), [1]);
+        world.disk.panic_in_reads(false);
+        // Its thread goes on.
+        world.until_idle(1);
+        let read = world.begin(2).expect("begun");
+        world.hear();
+        assert_eq!(read.outcome(), Some(&Ok(VALUE.to_vec())));
+        assert_eq!(world.reads.shared.state().threads.len(), 1);
     }
 
     #[test]
@@ -617,13 +728,8 @@ mod tests {
                 .collect::<Vec<_>>(),
         );
         world.disk.hold_reads(false);
-        let begun = Instant::now();
-        let shared = &world.reads.shared;
-        while shared.state().idle < THREADS {
-            assert!(begun.elapsed() < Duration::from_secs(30), "they are over");
-            thread::yield_now();
-        }
-        let counts = &shared.counts;
+        world.until_idle(THREADS);
+        let counts = &world.reads.shared.counts;
         assert_eq!(counts.fetches.load(Ordering::Relaxed), THREADS as u64);
         drop(kept);
     }

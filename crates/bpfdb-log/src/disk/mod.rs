@@ -122,7 +122,8 @@ pub trait DiskFile {
     }
 
     /// Reads what need not be waited for; fewer bytes than asked for, or an error, if there is more. That of the kind
-    /// [`io::ErrorKind::WouldBlock`] says that what is missing is on its way.
+    /// [`io::ErrorKind::WouldBlock`] says that what is missing is on its way, most times: Linux says the same of a read that it
+    /// could not begin without waiting.
     fn read_at_hand(&self, _offset: u64, _bytes: &mut [u8]) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -98,6 +98,7 @@ struct State {
     direct: bool,
     /// Whether reads that are not at hand are begun by that.
     knows_reads: bool,
+    panics_in_reads: bool,
 }
 
 impl State {
@@ -185,6 +186,7 @@ impl SimulatedDisk {
             capacity: usize::MAX,
             direct: true,
             knows_reads: false,
+            panics_in_reads: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -274,6 +276,11 @@ impl SimulatedDisk {
     /// Whether reads that need not be waited for ([`DiskFile::read_at_hand`]) begin those that must be.
     pub fn know_reads(&self, known: bool) {
         self.lock().knows_reads = known;
+    }
+
+    /// Whether threads panic that read files which are open for nothing else.
+    pub fn panic_in_reads(&self, panics: bool) {
+        self.lock().panics_in_reads = panics;
     }
 
     /// Takes the power away, and gives it back.
@@ -553,6 +560,8 @@ impl DiskFile for SimulatedFile {
             self.disk.hold_of_reads.wait();
         }
         let mut state = self.disk.alive()?;
+        let panics = state.panics_in_reads && !self.writable;
+        assert!(!panics, "as the test wants");
         let inode = self.inode(&mut state);
         let rest = inode.seen.get(offset as usize..).unwrap_or(&[]);
         let len = rest.len().min(bytes.len());
