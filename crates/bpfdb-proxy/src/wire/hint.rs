@@ -111,7 +111,12 @@ impl Hint {
                 || has_part(b"bpfdb_")
                 || quotes && (contains(&lower, b"\"~") || quotes_a_sign(&lower)),
             forgets: !is_whole || has_part(b"deallocate") || has_part(b"discard"),
-            is_plain: is_one && !selects_temporary && !calls_session && begins_plainly(&lower),
+            // Also of a parameter that is reported: the process has to see its new value.
+            is_plain: is_one
+                && !selects_temporary
+                && !calls_session
+                && !has_part(SET_CONFIG)
+                && begins_plainly(&lower),
         }
     }
 
@@ -474,6 +479,7 @@ mod tests {
             "",
             "select 1 into temp a",
             "select pg_advisory_lock($1)",
+            "SELECT set_config('TimeZone', $1, false)",
             "copy a from stdin",
             "select 1; discard all",
         ] {

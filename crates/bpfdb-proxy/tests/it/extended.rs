@@ -353,6 +353,29 @@ fn an_unnamed_statement_is_used_before_it_is_answered() {
     }
 }
 
+/// A parameter that PostgreSQL reports is the client's own, also if a prepared statement sets it: its server serves
+/// others.
+#[test]
+fn a_prepared_statement_that_sets_a_parameter_keeps_no_server() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let (mut one, mut two) = (client(&proxy), client(&proxy));
+        let of_database = two.value("show timezone");
+        let text = "select set_config('TimeZone', $1, false)";
+        for round in 0..20 {
+            let zone = ["Asia/Tokyo", "Europe/Berlin"][round % 2];
+            // The execution comes by itself: the kernel has the client again by then.
+            answer(&mut one, &[parse("S_1", text)]);
+            thread::sleep(Duration::from_millis(5));
+            let got = answer(&mut one, &[execute_with("S_1", zone)]);
+            assert_eq!(rows(&got), [[zone]], "{way:?}");
+            assert_eq!(two.value("show timezone"), of_database, "{way:?}");
+            assert_eq!(one.value("show timezone"), zone, "{way:?}");
+            answer(&mut one, &[close("S_1")]);
+        }
+    }
+}
+
 /// More texts than the kernel has numbers for short names: numbers are used again, for other texts.
 #[test]
 fn numbers_of_statements_are_used_again() {
