@@ -358,3 +358,48 @@ static __always_inline void pauses_report(u32 index, u64 value)
 
 PAUSES_PROGRAM(timed_fill)
 PAUSES_PROGRAM(timed_nothing)
+
+/* ---- Ordered tables ------------------------------------------------------------ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpfdb_ordered_scan);
+} ordered_scans SEC(".maps");
+
+/* Counts the keys of table 0; with `values` only those whose value is found. */
+static __always_inline u32 ordered_rows(struct bpfdb_session *s, struct bpfdb_ordered_scan *scan,
+					bool values)
+{
+	u32 rows = 0;
+
+	scan->table = 0;
+	scan->has_end = 0;
+	scan->from.len = 0;
+	do {
+		if (bpfdb_ordered_scan(s, scan) != BPFDB_OK)
+			break;
+		while (bpfdb_ordered_next(s, scan) == BPFDB_FOUND && can_loop)
+			rows += !values || bpfdb_get(s) == BPFDB_FOUND;
+	} while (scan->more && can_loop);
+	return rows;
+}
+
+/* ctx: session. Returns the rows of a snapshot that were found. */
+#define ORDERED_PROGRAM(name, values)                                                              \
+	SEC("raw_tp")                                                                              \
+	int bench_##name(struct bpf_raw_tracepoint_args *ctx)                                      \
+	{                                                                                          \
+		struct bpfdb_session *s = bpfdb_session(ctx->args[0]);                             \
+		u32 zero = 0, rows;                                                                \
+		struct bpfdb_ordered_scan *scan = bpf_map_lookup_elem(&ordered_scans, &zero);      \
+                                                                                                   \
+		if (!s || !scan || bpfdb_begin_read_only(s) != BPFDB_OK)                           \
+			return 0;                                                                  \
+		rows = ordered_rows(s, scan, values);                                              \
+		return bpfdb_commit(s) == BPFDB_OK ? rows : 0;                                     \
+	}
+
+ORDERED_PROGRAM(ordered_keys, false)
+ORDERED_PROGRAM(ordered_values, true)

@@ -162,6 +162,8 @@ pub(crate) struct Plan {
     /// Messages that are delivered, and elements handed over to a client that waits.
     pub(crate) deliveries: u32,
     pub(crate) hand_overs: u32,
+    /// Rows of an ordered table: one less than a prime number, which is larger than 1,000.
+    pub(crate) ordered_rows: u32,
     /// Jobs of a queue of others.
     pub(crate) jobs: u32,
     /// Requests of 64 connections that wait for the disk.
@@ -237,6 +239,7 @@ impl Plan {
                 erase_time: millis(50),
                 deliveries: 1_000,
                 hand_overs: 20,
+                ordered_rows: 2_002,
                 jobs: 100,
                 sync_requests: 1_500,
                 sync_time: millis(200),
@@ -283,6 +286,7 @@ impl Plan {
             erase_time: millis(1500),
             deliveries: 100_000,
             hand_overs: 500,
+            ordered_rows: 100_002,
             jobs: 20_000,
             sync_requests: 150_000,
             sync_time: millis(3000),

@@ -8,6 +8,7 @@
 //! publish.rs    messages to subscribers:                      types-publish
 //! hand_over.rs  from a push to the reply of the client that waits for it: types-blocking
 //! jobs/         jobs of BullMQ and RQ:                        types-jobs
+//! ordered.rs    rows of an ordered table, without a server:   types-ordered
 //! tables.rs     what was measured, as tables
 //! ```
 //!
@@ -17,6 +18,7 @@
 mod erase;
 mod hand_over;
 mod jobs;
+mod ordered;
 mod publish;
 mod rates;
 mod requests;
@@ -69,6 +71,7 @@ pub(crate) fn measure(
         return Ok(());
     }
     through_tcp(plan, redis, keep)?;
+    keep(tables::ordered(&ordered::measure(plan)?));
 
     let (servers, note) = start(plan, Way::Local, redis)?;
     for server in &servers {

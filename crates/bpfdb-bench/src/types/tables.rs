@@ -3,6 +3,7 @@
 use super::erase::Erased;
 use super::hand_over::HandOvers;
 use super::jobs::APPLICATIONS;
+use super::ordered::{Rows, Step};
 use super::publish::SUBSCRIBERS;
 use super::rates::Figures;
 use super::requests::Row;
@@ -18,6 +19,9 @@ const ERASED_MILLIS: f64 = 1.0;
 const OTHERS_MILLIS: f64 = 2.0;
 /// Queues of others.
 const JOBS: f64 = 1.3;
+/// What a row that comes may take beyond a record in no table, and a key of a scan in the kernel, nanoseconds.
+const INDEX_NANOS: f64 = 1_000.0;
+const SCAN_NANOS: f64 = 100.0;
 /// Messages, which are the daemon's.
 const PUBLISHED: f64 = 0.8;
 
@@ -167,6 +171,27 @@ pub(super) fn erased(plan: &Plan, servers: &[Server], all: &[Erased]) -> Table {
             Cell::figure(&erased.longest, 0),
             target(Cell::at_most_of(&p99, OTHERS_MILLIS, "ms")),
         ]);
+    }
+    table
+}
+
+pub(super) fn ordered(rows: &Rows) -> Table {
+    let title = format!(
+        "an ordered table of {} rows with values of 100 B, one session, ns",
+        rows.rows
+    );
+    let mut table = Table::new("types-ordered", title, &["step", "ns", "target"]);
+    let plain = &rows.nanos[&Step::Plain];
+    for (step, nanos) in &rows.nanos {
+        let target = match step {
+            Step::New => {
+                let index = nanos.with(plain, |new, plain| new - plain);
+                Cell::at_most_of(&index, INDEX_NANOS, "more than SET")
+            }
+            Step::Keys => Cell::at_most(nanos, SCAN_NANOS),
+            _ => "".into(),
+        };
+        table.row([step.name().into(), Cell::figure(nanos, 0), target]);
     }
     table
 }
