@@ -23,9 +23,13 @@
 
 /* Room that a program may see at once; see BPFDB_REPLY_VALUE_MAX. */
 #define GAP_MAX 32768
-/* The end of a gap, and the least size of one that is not the first. */
+/* The end of a gap, which is never used. */
 #define GAP_END 8
-#define GAP_NEXT_MIN 4096
+/* The least size of the first gap, and of another one: with their ends one page of memory, and two. The
+ * kernel takes whole pages for a gap, and a reply of several pieces shows the length of its first one
+ * only: with a gap of that length its second piece took another gap, of two pages. */
+#define GAP_FIRST_MIN (4096 - GAP_END)
+#define GAP_NEXT_MIN (8192 - GAP_END)
 /* A store of whole words may go so far beyond the reply itself. */
 #define REPLY_SLACK 8
 
@@ -44,6 +48,8 @@ static __always_inline u32 gap_size(const struct context *c, u32 len)
 
 	if (behind && each && c->at <= c->size)
 		gap = (u64)len * (1 + behind / each);
+	if (gap < GAP_FIRST_MIN)
+		gap = GAP_FIRST_MIN;
 	if (c->gaps && gap < GAP_NEXT_MIN)
 		gap = GAP_NEXT_MIN;
 	if (gap < c->gaps)
