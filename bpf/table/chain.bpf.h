@@ -39,6 +39,8 @@ static __always_inline u32 chain_span(const struct bpfdb_table_chain *c)
 {
 	u64 left = memory.shape.leaves + 1 - c->block;
 
+	if (c->left < left)
+		left = c->left;
 	return left < c->span ? left : c->span;
 }
 
@@ -162,10 +164,12 @@ static __always_inline bool chain_add(u32 chain, struct bpfdb_table_chain *c)
 		chain_end(chain, c, BPFDB_TABLE_DAMAGED);
 		return false;
 	}
-	if (outcome == LEAVES_END || c->block + c->reading > memory.shape.leaves) {
+	c->is_over = outcome == LEAVES_END || c->block + c->reading > memory.shape.leaves;
+	if (c->is_over || c->left <= c->reading) {
 		chain_end(chain, c, BPFDB_TABLE_FOUND);
 		return false;
 	}
+	c->left -= c->reading;
 	c->block += c->reading;
 	c->reading = chain_span(c);
 	return true;

@@ -120,7 +120,7 @@ struct bpfdb_table_chain {
 	__u32 level; /* of these */
 	__u32 reading; /* how many */
 	__u32 span; /* leaves that are read at once, at most; 1 or more */
-	__u32 is_inside; /* the first leaf was looked at */
+	__u32 is_inside; /* the first leaf of the range was looked at */
 	__u32 outcome; /* enum bpfdb_table_outcome */
 	__s32 error; /* result of a read that has failed: an errno, negative, or bytes */
 	__u32 value_at; /* of a GET: bytes from the beginning of the buffer */
@@ -129,6 +129,8 @@ struct bpfdb_table_chain {
 	__u32 to_len; /* or BPFDB_TABLE_NO_END */
 	__u32 field_at; /* bytes from the beginning of the value */
 	__u32 field_type; /* enum bpfdb_table_type */
+	__u64 left; /* leaves that a COUNT or a FIELDS may still look at: then it ends, though the range goes on */
+	__u64 is_over; /* of these: nothing of the range is behind the leaves that were looked at */
 	__u64 reads; /* that were submitted */
 	__u64 pooled; /* blocks that were in the pool */
 	__u64 entries; /* in the range */

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use bpfdb_table::{Access, Aggregate, Bounds, ChainOptions, Chains, Error, Field, Reader, Table};
+use bpfdb_table::{Access, Aggregate, Bounds, ChainOptions, Field, Source, Table};
 use clap::{Subcommand, ValueEnum};
 
 use crate::output;
@@ -43,8 +43,14 @@ enum Question {
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
     },
-    /// Print how many keys there are in a range
-    Count { from: String, to: String },
+    /// Print how many keys there are in a range; with --field, how many have the number
+    Count {
+        from: String,
+        to: String,
+        /// Where values have a number, as for sum
+        #[arg(long, value_name = "OFFSET:TYPE")]
+        field: Option<Field>,
+    },
     /// Print the sum of a number in each value
     Sum(OfField),
     /// Print the least one
@@ -62,12 +68,6 @@ struct OfField {
     field: Field,
 }
 
-/// What reads.
-enum Source<'a> {
-    Kernel(Box<Chains<'a>>),
-    Process(Reader<'a>),
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let table = Table::open(&arguments.table, Access::Cached)?;
     let mut source = open(&table, arguments.by)?;
@@ -75,9 +75,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.question {
         Question::Get { key } => is_found = get(&mut source, key.as_bytes())?,
         Question::Range { from, to, limit } => range(&mut source, &bounds(from, to), *limit)?,
-        Question::Count { from, to } => {
-            let aggregate = source.aggregate(&bounds(from, to), None)?;
-            output::print(&format!("{}\n", aggregate.entries))?;
+        Question::Count { from, to, field } => {
+            let aggregate = source.aggregate(&bounds(from, to), *field)?;
+            let count = match field {
+                None => aggregate.entries,
+                Some(_) => aggregate.fields,
+            };
+            output::print(&format!("{count}\n"))?;
         }
         Question::Sum(of) => of.print(&mut source, |aggregate| Some(aggregate.sum))?,
         Question::Min(of) => of.print(&mut source, |aggregate| aggregate.least)?,
@@ -90,9 +94,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn open(table: &Table, by: By) -> Result<Source<'_>> {
-    if by == By::Process {
-        return Ok(Source::Process(Reader::new(table)));
-    }
+    let by = match by {
+        By::Auto => bpfdb_table::By::Auto,
+        By::Kernel => bpfdb_table::By::Kernel,
+        By::Process => bpfdb_table::By::Process,
+    };
     // One line says why the kernel does not read it.
     output::silence_libbpf();
     // One question uses no block twice.
@@ -100,58 +106,17 @@ fn open(table: &Table, by: By) -> Result<Source<'_>> {
         pool: 0,
         ..ChainOptions::default()
     };
-    match Chains::start(table, &options) {
-        Ok(chains) => Ok(Source::Kernel(Box::new(chains))),
-        Err(error @ Error::Unavailable(_)) if by == By::Auto => {
-            // A lost message does not matter.
-            let _ = writeln!(io::stderr(), "bpfdb: {error}; this process reads the table");
-            Ok(Source::Process(Reader::new(table)))
-        }
-        Err(error) => Err(error).context("the kernel does not read the table"),
+    let opened = Source::open(table, by, &options);
+    let (source, why) = opened.context("the kernel does not read the table")?;
+    if let Some(error) = why {
+        // A lost message does not matter.
+        let _ = writeln!(io::stderr(), "bpfdb: {error}; this process reads the table");
     }
+    Ok(source)
 }
 
-impl Source<'_> {
-    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        match self {
-            Self::Kernel(chains) => chains.get(key),
-            Self::Process(reader) => reader.get(key),
-        }
-    }
-
-    fn aggregate(&mut self, bounds: &Bounds<'_>, field: Option<Field>) -> Result<Aggregate, Error> {
-        match self {
-            Self::Kernel(chains) => chains.aggregate(bounds, field),
-            Self::Process(reader) => reader.aggregate(bounds, field),
-        }
-    }
-
-    fn scan(
-        &mut self,
-        bounds: &Bounds<'_>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), Error> {
-        match self {
-            Self::Kernel(chains) => chains.scan(bounds, each),
-            Self::Process(reader) => {
-                let mut scan = reader.scan(bounds)?;
-                while let Some((key, value)) = scan.next_entry()? {
-                    if !each(key, value) {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// `-` and `+` are the ends of the table.
 fn bounds<'a>(from: &'a str, to: &'a str) -> Bounds<'a> {
-    Bounds {
-        from: if from == "-" { b"" } else { from.as_bytes() },
-        to: (to != "+").then_some(to.as_bytes()),
-    }
+    Bounds::between(from.as_bytes(), to.as_bytes())
 }
 
 /// False: the key has no value.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Snapshot, copy, CSV, JSON lines ──► Sorter ──► Writer ──► table file
-//! table file ──► Table ──► Reader: get, scan, aggregate
-//!                     └──► Chains: the same in the kernel
+//! table file ──► Table ──► Reader: get, scan, aggregate    ┐
+//!                     └──► Chains: the same in the kernel ─┴─ Source
 //! ```
 //!
 //! A table is a B+-tree that is loaded at once: the blocks of a level lie one behind the other, so a block
@@ -32,13 +32,15 @@
 //! | `block`, `header` | the form of the file |
 //! | `writer`, `sorter` | how a table is made |
 //! | `table`, `walk`, `reader` | how the process reads one |
-//! | `field`, `aggregate` | numbers in values, and what is computed of them |
+//! | `bounds`, `field`, `aggregate` | ranges, numbers in values, and what is computed of them |
 //! | `kernel` | how chains of reads in the kernel read one |
+//! | `source` | either of both |
 //! | `input` | what a table is made of: a snapshot, a copy, CSV, JSON lines |
 
 mod abi;
 mod aggregate;
 mod block;
+mod bounds;
 mod buffer;
 mod error;
 mod field;
@@ -47,11 +49,16 @@ mod input;
 mod kernel;
 mod reader;
 mod sorter;
+mod source;
 mod table;
 mod walk;
 mod writer;
 
-pub use aggregate::Aggregate;
+/// Longest key, bytes.
+pub const KEY_MAX: usize = abi::KEY_MAX;
+
+pub use aggregate::{Aggregate, Aggregation};
+pub use bounds::Bounds;
 pub use error::{Error, Result};
 pub use field::{Field, Type};
 pub use header::About;
@@ -63,8 +70,9 @@ pub use input::strings::{Chosen, Exported, export, read_copy};
 pub use kernel::chains::{ChainFigures, Chains};
 pub use kernel::pool::{Pool, PoolFigures, PoolReader};
 pub use kernel::ring::ChainOptions;
-pub use reader::{Bounds, Reader, Scan};
+pub use reader::{Reader, Scan};
 pub use sorter::{Sorted, Sorter};
+pub use source::{Answered, By, Source};
 pub use table::{Access, Table};
 pub use walk::{Step, Walk};
 pub use writer::{Options, Writer};

@@ -2,26 +2,14 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::aggregate::Aggregate;
+use crate::aggregate::{Aggregate, Aggregation};
 use crate::block::{Block, seed};
+use crate::bounds::Bounds;
 use crate::buffer::Buffer;
 use crate::error::{Result, damaged, io};
 use crate::field::Field;
 use crate::table::Table;
 use crate::walk::{Step, Walk};
-
-/// Keys from `from` on, and before `to` if there is one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bounds<'a> {
-    pub from: &'a [u8],
-    pub to: Option<&'a [u8]>,
-}
-
-impl Bounds<'_> {
-    pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
-        self.to.is_none_or(|to| key < to)
-    }
-}
 
 /// Reads by one thread: it has memory for what it reads.
 #[derive(Debug)]
@@ -72,12 +60,69 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::get`].
     pub fn aggregate(&mut self, bounds: &Bounds<'_>, field: Option<Field>) -> Result<Aggregate> {
-        let mut aggregate = Aggregate::default();
-        let mut scan = self.scan(bounds)?;
-        while let Some((_, value)) = scan.next_entry()? {
-            aggregate.add(field.map(|field| field.read(value)));
+        let mut aggregation = Aggregation::new(bounds, field);
+        loop {
+            if let Some(aggregate) = self.advance(&mut aggregation, usize::MAX)? {
+                return Ok(aggregate);
+            }
         }
-        Ok(aggregate)
+    }
+
+    /// The same in slices, each of about so many bytes of leaves; `None`: there is more to be looked at.
+    ///
+    /// # Errors
+    /// As [`Reader::get`]. The aggregation is where it was.
+    pub fn advance(
+        &mut self,
+        aggregation: &mut Aggregation,
+        bytes: usize,
+    ) -> Result<Option<Aggregate>> {
+        let is_inside = aggregation.next.is_some();
+        let first = match aggregation.next {
+            Some(leaf) => leaf,
+            None => self.descend(&aggregation.from)?,
+        };
+        let behind = self.table.about().leaves + 1;
+        let end = (first + self.table.leaves_of(bytes)).min(behind);
+        let (mut found, mut leaf, mut span) = (Aggregate::default(), first, 1);
+        while leaf < end {
+            let count = span.min(end - leaf);
+            span = self.table.span();
+            self.read(leaf, count as usize)?;
+            for index in 0..count {
+                let is_first = !is_inside && leaf + index == first;
+                if self.add_leaf(leaf, index as usize, is_first, aggregation, &mut found)? {
+                    return Ok(aggregation.note(&found, end, true));
+                }
+            }
+            leaf += count;
+        }
+        Ok(aggregation.note(&found, end, end == behind))
+    }
+
+    /// Adds the entries of one of the leaves that were read; true: the range ends in it.
+    fn add_leaf(
+        &self,
+        first: u64,
+        index: usize,
+        is_first: bool,
+        aggregation: &Aggregation,
+        found: &mut Aggregate,
+    ) -> Result<bool> {
+        let (leaf, bounds) = (self.leaf(first, index)?, aggregation.bounds());
+        let begin = if is_first {
+            leaf.before(bounds.from)
+        } else {
+            0
+        };
+        for index in begin..leaf.len() {
+            let (key, value) = leaf.key_value(index);
+            if !bounds.is_before_end(key) {
+                return Ok(true);
+            }
+            found.add(aggregation.field.map(|field| field.read(value)));
+        }
+        Ok(false)
     }
 
     /// The number of the leaf that may have the key.

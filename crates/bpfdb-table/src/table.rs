@@ -48,6 +48,14 @@ impl Table {
         };
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(io(format!("open {}", path.display())))?;
+        Self::of_file(file, path)
+    }
+
+    /// The same of a file that is open already, for reading.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn of_file(file: File, path: &Path) -> Result<Self> {
         let action = || io(format!("read {}", path.display()));
         let length = file.metadata().map_err(action())?.len();
         let (mut header, mut footer) = (Buffer::new(), Buffer::new());
@@ -89,6 +97,11 @@ impl Table {
     /// The byte at which a block begins.
     pub(crate) fn offset(&self, number: u64) -> u64 {
         number * u64::from(self.about.block_size)
+    }
+
+    /// Leaves that have about so many bytes together: at least as many as are read at once.
+    pub(crate) fn leaves_of(&self, bytes: usize) -> u64 {
+        ((bytes / self.block_size()) as u64).max(self.span())
     }
 
     /// Leaves that are read at once when many are wanted.

@@ -15,17 +15,20 @@ use super::objects;
 use super::pool::Pool;
 use super::ring::{ChainOptions, Ring};
 use crate::abi::{self, KEY_MAX, bpfdb_table_chain};
-use crate::aggregate::Aggregate;
+use crate::aggregate::{Aggregate, Aggregation};
 use crate::block::Block;
+use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 use crate::field::Field;
-use crate::reader::{Bounds, Reader};
+use crate::reader::Reader;
 use crate::table::Table;
 use crate::walk::Walk;
 
 const CHAINS: usize = abi::BPFDB_TABLE_CHAINS as usize;
 /// A chain that was not heard of for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of leaves that one chain looks at for an aggregate: a slow disk reads them within that time.
+const SLICE: usize = 16 << 20;
 
 /// What has become of the questions so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +73,9 @@ struct Question<'q> {
     field: Option<Field>,
     /// Leaves that are read at once.
     span: u64,
+    /// Leaves that it may look at, and whether the range began before these.
+    left: u64,
+    is_inside: bool,
     /// Number and level of the block to begin with; `None`: the root.
     at: Option<(u64, u32)>,
 }
@@ -269,22 +275,44 @@ impl<'a> Chains<'a> {
     /// # Errors
     /// As [`Reader::get`].
     pub fn aggregate(&mut self, bounds: &Bounds<'_>, field: Option<Field>) -> Result<Aggregate> {
+        let mut aggregation = Aggregation::new(bounds, field);
+        loop {
+            if let Some(aggregate) = self.advance(&mut aggregation, SLICE)? {
+                return Ok(aggregate);
+            }
+        }
+    }
+
+    /// The same in slices, each of about so many bytes of leaves; `None`: there is more to be looked at.
+    ///
+    /// # Errors
+    /// As [`Reader::get`]. The aggregation is where it was.
+    pub fn advance(
+        &mut self,
+        aggregation: &mut Aggregation,
+        bytes: usize,
+    ) -> Result<Option<Aggregate>> {
         let question = Question {
-            operation: match field {
+            operation: match aggregation.field {
                 None => abi::BPFDB_TABLE_COUNT,
                 Some(_) => abi::BPFDB_TABLE_FIELDS,
             },
-            bounds: *bounds,
-            field,
+            bounds: aggregation.bounds(),
+            field: aggregation.field,
             span: self.table.span(),
-            at: None,
+            left: self.table.leaves_of(bytes),
+            is_inside: aggregation.next.is_some(),
+            at: aggregation.next.map(|leaf| (leaf, 0)),
         };
         let Some(answer) = self.one(&question) else {
-            return self.reader.aggregate(bounds, field);
+            return self.reader.advance(aggregation, bytes);
         };
-        let aggregate = aggregate_of(&answer.chain, field);
+        let chain = &answer.chain;
+        let found = aggregate_of(chain, aggregation.field);
+        let next = chain.block + u64::from(chain.reading);
+        let outcome = aggregation.note(&found, next, chain.is_over != 0);
         self.leave(answer);
-        Ok(aggregate)
+        Ok(outcome)
     }
 
     /// Hands the entries of a range to `each`, in the order of their keys, until it says false.
@@ -304,6 +332,8 @@ impl<'a> Chains<'a> {
                 bounds: *bounds,
                 field: None,
                 span,
+                left: span,
+                is_inside: false,
                 at: leaf.map(|leaf| (leaf, 0)),
             };
             let Some(answer) = self.one(&question) else {
@@ -397,7 +427,10 @@ impl<'a> Chains<'a> {
         let about = self.table.about();
         let (block, level) = question.at.unwrap_or((about.root, about.depth - 1));
         let reading = match level {
-            0 => question.span.min(about.leaves + 1 - block),
+            0 => question
+                .span
+                .min(question.left)
+                .min(about.leaves + 1 - block),
             _ => 1,
         };
         let chain = self.memory.chain(place);
@@ -414,7 +447,9 @@ impl<'a> Chains<'a> {
             (&raw mut (*chain).level).write_volatile(level);
             (&raw mut (*chain).reading).write_volatile(reading as u32);
             (&raw mut (*chain).span).write_volatile(question.span as u32);
-            (&raw mut (*chain).is_inside).write_volatile(0);
+            (&raw mut (*chain).is_inside).write_volatile(question.is_inside.into());
+            (&raw mut (*chain).left).write_volatile(question.left);
+            (&raw mut (*chain).is_over).write_volatile(0);
             (&raw mut (*chain).reads).write_volatile(0);
             (&raw mut (*chain).pooled).write_volatile(0);
             (&raw mut (*chain).entries).write_volatile(0);
@@ -513,6 +548,8 @@ fn get(key: &[u8], at: Option<(u64, u32)>) -> Question<'_> {
         },
         field: None,
         span: 1,
+        left: 1,
+        is_inside: false,
         at,
     }
 }

@@ -4,7 +4,10 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use bpfdb_table::{Access, Bounds, ChainFigures, ChainOptions, Chains, Error, Reader, Table};
+use bpfdb_table::{
+    Access, Aggregate, Aggregation, Bounds, ChainFigures, ChainOptions, Chains, Error, Field,
+    Reader, Table,
+};
 use bpfdb_tests::random::Random;
 
 use crate::common::{
@@ -38,6 +41,56 @@ fn scanned_by(chains: &mut Chains<'_>, bounds: Bounds<'_>) -> Vec<Entry> {
     all
 }
 
+/// As small ones as there are.
+fn in_slices(
+    bounds: Bounds<'_>,
+    field: Option<Field>,
+    mut advance: impl FnMut(&mut Aggregation) -> bpfdb_table::Result<Option<Aggregate>>,
+) -> Aggregate {
+    let mut aggregation = Aggregation::new(&bounds, field);
+    loop {
+        if let Some(aggregate) = advance(&mut aggregation).expect("read") {
+            return aggregate;
+        }
+    }
+}
+
+/// Who goes on looks at some leaves at a time, and may ask for something else in between.
+#[test]
+fn an_aggregate_has_as_many_slices_as_the_leaves_need() {
+    let folder = Folder::new();
+    let model = (0..3000_u32)
+        .map(|number| (number.to_be_bytes().to_vec(), vec![7; 300]))
+        .collect();
+    let table = build(&folder.path(), &model, &options(512, 0));
+    let (mut chains, mut reader) = (start(&table), Reader::new(&table));
+    // 64 KiB are read at once.
+    let expected = table.about().leaves.div_ceil(128);
+    assert!(expected > 10);
+    let mut by_reader = Aggregation::new(&Bounds::default(), None);
+    let mut by_chains = by_reader.clone();
+    for slice in 1..=expected {
+        let found = chains.advance(&mut by_chains, 0).expect("read");
+        assert_eq!(found.is_some(), slice == expected);
+        assert_eq!(reader.advance(&mut by_reader, 0).expect("read"), found);
+        assert_eq!(
+            chains.get(&7_u32.to_be_bytes()).expect("read"),
+            Some(vec![7; 300])
+        );
+    }
+    // One begins where the other is: both know the leaf.
+    let mut both = Aggregation::new(&Bounds::default(), Some("0:u8".parse().expect("a field")));
+    let mut found = None;
+    for slice in 1..=expected {
+        found = match slice % 2 {
+            0 => chains.advance(&mut both, 0).expect("read"),
+            _ => reader.advance(&mut both, 0).expect("read"),
+        };
+    }
+    assert_eq!(found.expect("the whole").sum, 7 * 3000);
+    assert_eq!(chains.figures().by_process, 0);
+}
+
 fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> u32 {
     let folder = Folder::new();
     let table = build(&folder.path(), model, &options(block_size, fanout));
@@ -63,6 +116,10 @@ fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> 
             let found = chains.aggregate(&bounds, field).expect("read");
             assert_eq!(found, expected, "{bounds:?} {field:?}");
             assert_eq!(reader.aggregate(&bounds, field).expect("read"), expected);
+            let by_chains = in_slices(bounds, field, |slices| chains.advance(slices, 0));
+            assert_eq!(by_chains, expected, "{bounds:?} {field:?}");
+            let by_reader = in_slices(bounds, field, |slices| reader.advance(slices, 0));
+            assert_eq!(by_reader, expected, "{bounds:?} {field:?}");
         }
     });
     let ChainFigures {

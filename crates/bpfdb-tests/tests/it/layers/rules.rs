@@ -147,8 +147,8 @@ pub(super) const CRATES: &[Crate] = &[
         "jsonl", "format", "file", "large", "snapshot", "loader", "dump", "restore",
     ]),
     of("bpfdb-table", &[
-        "abi", "error", "buffer", "field", "aggregate", "block", "header", "writer", "sorter", "table", "walk", "reader",
-        "kernel", "input",
+        "abi", "error", "buffer", "bounds", "field", "aggregate", "block", "header", "writer", "sorter", "table", "walk", "reader",
+        "kernel", "source", "input",
     ]),
     of("bpfdb-lua", &[
         "bit", "header", "limits", "number", "random", "sha1", "library", "call", "work", "charged",
