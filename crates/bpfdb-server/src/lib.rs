@@ -10,6 +10,7 @@
 //! instance/     what the daemon knows about itself: settings, users, pauses
 //! scripting/    scripts, functions and procedures, between their calls: states of Lua, compiler
 //! connection/   one connection: its socket, bytes in and out, whether kernel or daemon answers it
+//! tables/       tables that clients ask: their threads, and what waits for these
 //! stats/        what is counted and measured; INFO's and Prometheus's source
 //! kernel/       the programs, where they are attached, the state that both sides share
 //! protocol/     bytes to requests, replies to bytes
@@ -36,6 +37,7 @@ mod scripting;
 mod server;
 pub mod settings;
 mod stats;
+mod tables;
 mod values;
 
 pub use commands::page as commands_page;

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::common;
 use crate::copies::{Served, alone};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
@@ -88,6 +89,57 @@ fn a_server_is_exported_and_asked() {
     succeeds(&["dump", "--port", &served.port, "--output", name(&copy)]);
     succeeds(&["export", table, "--copy", name(&copy), "--database", "3"]);
     assert_eq!(ask(table, &["range", "-", "+"]), "user:three\t3\n");
+}
+
+/// The server answers as `bpfdb query` does. Its tables lie in its data directory, which is whole with them.
+#[test]
+fn a_server_answers_from_the_tables_of_its_data_directory() {
+    common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = common::Served::start_in(&data, 0, &[]);
+    for number in 0..100 {
+        server.ask(&["SET", &format!("user:{number:03}"), &format!("-{number}0")]);
+    }
+    let opened = || server.ask(&["TABLE", "OPEN", "users"]);
+    assert!(opened().contains("there is no table users"), "{}", opened());
+    fs::create_dir(data.join("tables")).expect("made");
+    let path = data.join("tables/users");
+    let (table, port) = (name(&path), server.port.to_string());
+    let output = bpfdb(&["export", table, "--port", &port]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(opened().contains("OK"));
+    let field = "1:text";
+    for what in ["sum", "min", "max", "count"] {
+        let question = [what, "user:003", "user:090", "--field", field];
+        let printed = ask(table, &question);
+        let reply = server.ask(&[
+            "TABLE", what, "users", "user:003", "user:090", "FIELD", field,
+        ]);
+        assert!(
+            reply.contains(printed.trim()),
+            "{what}: {reply}, not {printed}"
+        );
+    }
+    assert_eq!(ask(table, &["count", "-", "+"]), "100\n");
+    // Another export in its place, under the server.
+    server.ask(&["SET", "user:100", "1"]);
+    let output = bpfdb(&["export", table, "--port", &port]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let count = || server.ask(&["TABLE", "COUNT", "users", "-", "+"]);
+    assert!(count().contains("100"), "{}", count());
+    assert!(opened().contains("OK"));
+    assert!(count().contains("101"), "{}", count());
+    server.stop();
+    succeeds(&["check", "--dir", name(&data)]);
+    let server = common::Served::start_in(&data, 0, &[]);
+    assert!(server.ask(&["GET", "user:100"]).contains('1'));
+    assert!(server.ask(&["TABLE", "OPEN", "users"]).contains("OK"));
+    assert!(
+        server
+            .ask(&["TABLE", "GET", "users", "user:007"])
+            .contains("-70")
+    );
 }
 
 #[test]

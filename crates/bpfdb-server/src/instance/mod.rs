@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -60,6 +61,7 @@ use crate::stats::latency::Latency;
 use crate::stats::rate::Rate;
 use crate::stats::slowlog::{Slowlog, unix_seconds};
 use crate::stats::statistics::Statistics;
+use crate::tables::Tables;
 
 /// Kinds of errors that are told apart; Redis too gives up at some number.
 const ERROR_KINDS_MAX: usize = 128;
@@ -84,6 +86,8 @@ pub(crate) struct Instance {
     pub(crate) evictor: Evictor,
     /// Cold values, if there may be any.
     pub(crate) tier: Option<Arc<Tier>>,
+    /// Tables that clients ask.
+    pub(crate) tables: Tables,
     pub(crate) pause: Pause,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Waiting,
@@ -180,6 +184,7 @@ impl Instance {
             page_cache: PageCache::default(),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,
             tier: options.tier.clone(),
+            tables: Tables::new(tables_folder(&options.settings), bell),
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
             waiting: Waiting::new(KernelWaiting::map(programs)?),
@@ -246,6 +251,12 @@ impl Instance {
     pub(crate) fn see_memory(&self, used: u64) -> u64 {
         self.memory_peak.set(self.memory_peak.get().max(used));
         self.memory_peak.get()
+    }
+
+    /// For the metrics, which others scrape.
+    pub(crate) fn note_tables(&self) {
+        let open = self.tables.len() as u64;
+        self.statistics.numbers.tables_open.set(open);
     }
 
     /// Makes these the settings. What only a start can change stays as it is.
@@ -552,6 +563,12 @@ impl Instance {
             self.slowlog.add(time, words, peer(), name, most);
         }
     }
+}
+
+/// The folder with the tables that clients may open.
+fn tables_folder(settings: &Settings) -> Option<PathBuf> {
+    let in_data = settings.dir.as_ref().map(|dir| dir.join("tables"));
+    settings.tables_dir.clone().or(in_data)
 }
 
 fn random_id() -> String {

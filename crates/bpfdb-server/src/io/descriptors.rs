@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 /// Kept for files that are opened while the server runs: those of the log and of checkpoints,
-/// compiled procedures, connections that ask for metrics. Of a low limit a quarter.
+/// compiled procedures, tables, connections that ask for metrics. Of a low limit a quarter.
 const RESERVED: u64 = 768;
 
 /// Has the process as many as the system allows it.

@@ -272,6 +272,7 @@ impl Server {
                 self.bell.silence();
                 self.release_held();
                 self.go_on_after_reads();
+                self.go_on_after_questions();
             }
             Source::Stop => {}
         }

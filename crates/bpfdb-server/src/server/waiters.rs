@@ -39,6 +39,18 @@ impl Server {
         }
     }
 
+    /// Those whose questions to tables have been answered.
+    pub(super) fn go_on_after_questions(&mut self) {
+        let ended = self.instance.tables.take_ended();
+        self.instance.note_tables();
+        for index in ended {
+            // Another client may have the place by now.
+            if self.executors[index as usize].is_blocked() {
+                self.wake(index);
+            }
+        }
+    }
+
     pub(super) fn has_waiters_to_serve(&self) -> bool {
         self.instance.has_to_serve_waiters() || self.instance.waiting.has_unblocked()
     }

@@ -24,7 +24,7 @@ pub use file::{ConfigFile, FileError};
 pub use options::{Loaded, Options};
 pub use value::{
     AppendFsync, ClientMemory, Durability, EvictionPolicy, LocalClients, LogFormat, LogLevel,
-    OutputLimit, OutputLimits, Permissions, Secret, Size,
+    OutputLimit, OutputLimits, Permissions, Secret, Size, TablesBy,
 };
 
 pub(crate) use value::outside;
@@ -233,6 +233,14 @@ settings! {
     tier_memory "tier-memory": Size => Size(0), Now;
     /// Have the kernel read such values before the daemon asks for them
     tier_prefetch "tier-prefetch": bool => false, Now;
+
+    /// Folder with the tables that clients may open by TABLE OPEN; empty: tables in the data directory
+    tables_dir "tables-dir": Option<PathBuf> => None, RestartProtected;
+    /// What reads them: kernel; process: the daemon, through the page cache; auto: the kernel, or
+    /// the daemon if the kernel cannot
+    tables_by "tables-by": TablesBy => TablesBy::Auto, Now;
+    /// Bytes of blocks that are kept in memory of each table that is open
+    tables_pool "tables-pool": Size => Size::mib(16), Now;
 
     /// Seconds between two checkpoints, if anything was written; 0: none because of time
     checkpoint_every "checkpoint-every": u64, 0..=31_536_000 => 3600, Restart;

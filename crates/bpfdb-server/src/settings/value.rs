@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 pub use output::{OutputLimit, OutputLimits};
 pub use size::{ClientMemory, Size};
-pub use words::{AppendFsync, Durability, EvictionPolicy, LogFormat, LogLevel};
+pub use words::{AppendFsync, Durability, EvictionPolicy, LogFormat, LogLevel, TablesBy};
 
 /// A type that settings have.
 pub(super) trait Value: Sized {

@@ -119,6 +119,14 @@ numbers! {
     output_bytes: Counter, stats "total_net_output_bytes" + |kernel| kernel.sent;
     /// Errors that the daemon replied
     error_replies: Counter, stats "total_error_replies" + |kernel| kernel.errors();
+    /// Tables that are open
+    tables_open: Gauge, stats "tables_open";
+    /// Questions to tables that chains of reads in the kernel answered
+    table_questions_by_kernel: Counter, stats "table_questions_by_kernel";
+    /// Look-ups of tables that blocks kept in memory answered
+    table_questions_from_pool: Counter, stats "table_questions_from_pool";
+    /// Questions to tables for which the daemon read the file
+    table_questions_by_process: Counter, stats "table_questions_by_process";
     /// Wrong passwords
     authentications_failed: Counter, stats "acl_access_denied_auth";
 }

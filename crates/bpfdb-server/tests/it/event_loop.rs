@@ -430,6 +430,7 @@ fn nothing_in_the_server_waits() {
                 "eviction",
                 "stats/metrics",
                 "scripting/procedures/compiler.rs",
+                "tables",
                 "kernel/apart.rs",
             ];
             if has_thread.iter().any(|place| path == sources.join(place)) {

@@ -45,6 +45,7 @@ mod replies;
 mod scripts;
 mod snapshots;
 mod synchronous;
+mod tables;
 mod transactions;
 mod value_types;
 mod waiting;

@@ -28,6 +28,7 @@ mod slaveof;
 mod slowlog;
 mod swapdb;
 mod sync;
+mod tables;
 mod time;
 mod wait;
 mod waitaof;
@@ -63,6 +64,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &slowlog::COMMAND,
     &swapdb::COMMAND,
     &sync::COMMAND,
+    &tables::COMMAND,
     &time::COMMAND,
     &wait::COMMAND,
     &waitaof::COMMAND,

@@ -103,5 +103,20 @@ pub enum Durability {
 }
 
 words! {
+    /// What reads tables.
+    TablesBy { Auto "auto", Kernel "kernel", Process "process" }
+}
+
+impl TablesBy {
+    pub(crate) fn by(self) -> bpfdb_table::By {
+        match self {
+            Self::Auto => bpfdb_table::By::Auto,
+            Self::Kernel => bpfdb_table::By::Kernel,
+            Self::Process => bpfdb_table::By::Process,
+        }
+    }
+}
+
+words! {
     LogFormat { Text "text", Json "json" }
 }

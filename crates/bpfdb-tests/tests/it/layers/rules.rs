@@ -161,7 +161,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-server", &[
         "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
         "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures",
-        "kernel/apart", "kernel/prefetch", "kernel/waiting", "stats", "eviction",
+        "kernel/apart", "kernel/prefetch", "kernel/waiting", "stats", "eviction", "tables",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[

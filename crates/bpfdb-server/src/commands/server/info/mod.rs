@@ -90,6 +90,8 @@ impl Source<'_> {
 #[derive(Default)]
 struct Clients {
     paused: usize,
+    /// They wait for keys, or for tables.
+    blocked: usize,
     watching: usize,
     watched_keys: usize,
     longest_input: usize,
@@ -101,6 +103,7 @@ impl Clients {
         let others = || context.others.iter();
         let mut all = Self {
             paused: others().filter(|other| other.info.begun.paused).count(),
+            blocked: others().filter(|other| other.info.begun.blocked).count(),
             ..Self::default()
         };
         let own = context.multi.watched.len();
@@ -298,7 +301,7 @@ fn clients(page: &mut Page, source: &Source<'_>) {
         ),
         (
             "blocked_clients",
-            &(source.clients.paused + source.instance.waiting.len()),
+            &(source.clients.paused + source.clients.blocked),
         ),
         ("tracking_clients", &0),
     ]);

@@ -1,0 +1,14 @@
+//! TABLE SUM.
+
+use super::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "table|sum",
+    summary: "The sum of a number in each value of a range",
+    complexity: "O(log(N)+M) where M is the number of keys in the range",
+    arity: 7,
+    arguments: "table, from, to, FIELD field",
+    differences: "Redis has no such command. A decimal number of up to 128 bits, as a bulk string. See [tables.md](tables.md#ask-a-table-through-the-server).",
+    run: |context, arguments| aggregate(context, arguments, What::Sum),
+    ..ASKS
+};
