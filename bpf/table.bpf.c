@@ -41,7 +41,11 @@ static __always_inline void completed(const struct completion *completion)
 
 	if (completion->user_data == memory.shape.hello) {
 		if (!(completion->flags & IORING_CQE_F_MORE))
-			ring_poll();
+			ring_poll(memory.shape.doorbell, POLL_IN, memory.shape.hello);
+		chains_start();
+	} else if (completion->user_data == (memory.shape.hello ^ HELLO_PROGRAMS)) {
+		if (!(completion->flags & IORING_CQE_F_MORE))
+			ring_poll(memory.shape.bell, POLL_OUT, completion->user_data);
 		chains_start();
 	} else if (kind == KIND_READ &&
 		   completion->user_data == chain_user_data(chain, chain_at(chain))) {

@@ -30,6 +30,7 @@ static __always_inline void chain_submit(u32 chain, struct bpfdb_table_chain *c)
 	u32 size = memory.shape.block_size;
 
 	c->reads++;
+	STORE(c->heard, bpf_ktime_get_ns());
 	if (!chain_ring_read(chain, c->block * size, c->reading * size, chain_user_data(chain, c)))
 		chain_end(chain, c, BPFDB_TABLE_CROWDED);
 }
@@ -191,29 +192,33 @@ static __always_inline bool chain_look(u32 chain, struct bpfdb_table_chain *c)
 	return chain_add(chain, c);
 }
 
-/* Goes on to `block`: through the blocks that the pool has, until one is to be read. */
-__noinline int chain_go_on(u32 chain)
+/* Goes through the blocks that the pool has, from `block` on; true: the next one is to be read. */
+__noinline int chain_follow_pool(u32 chain)
 {
 	struct bpfdb_table_chain *c = chain_at(chain);
 	u32 i = START;
 
 	each(i, BPFDB_TABLE_DEPTH_MAX)
 	{
-		if (!chain_is_pooled(c) || !pool_take(chain)) {
-			chain_submit(chain, c);
-			return 0;
-		}
+		if (!chain_is_pooled(c) || !pool_take(chain))
+			return true;
 		c->pooled++;
 		if (load_u16(chain, 8) != c->level) {
 			chain_end(chain, c, BPFDB_TABLE_DAMAGED);
-			return 0;
+			return false;
 		}
 		if (!chain_look(chain, c))
-			return 0;
+			return false;
 	}
 	/* So many levels no table has. */
 	chain_end(chain, c, BPFDB_TABLE_DAMAGED);
-	return 0;
+	return false;
+}
+
+static __always_inline void chain_go_on(u32 chain)
+{
+	if (chain_follow_pool(chain))
+		chain_submit(chain, chain_at(chain));
 }
 
 /* A read has completed. */
@@ -240,7 +245,7 @@ static __always_inline void chain_read(u32 chain, s32 result)
 		chain_go_on(chain);
 }
 
-/* Those that the process has made READY. */
+/* Those that the process has made READY, or a program. */
 static __always_inline void chains_start(void)
 {
 	u32 chain = START;

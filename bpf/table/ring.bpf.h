@@ -48,18 +48,24 @@ static __always_inline void ring_wake(u32 chain)
 	ring_submit(&memory.ring);
 }
 
-/* Polls the doorbell, again and again. */
-static __always_inline void ring_poll(void)
+/* User data of the poll of the bell by which programs ring; that of the process's doorbell is `hello`. */
+#define HELLO_PROGRAMS 1ULL
+
+#define POLL_IN 1ULL
+#define POLL_OUT 4ULL
+
+/* Polls a file, again and again. */
+static __always_inline void ring_poll(u32 file, u64 events, u64 user_data)
 {
 	u64 *place = ring_place(&memory.ring);
 
 	if (!place)
 		return;
-	place[0] = IORING_OP_POLL_ADD | (u64)memory.shape.doorbell << 32;
+	place[0] = IORING_OP_POLL_ADD | (u64)file << 32;
 	place[1] = 0;
 	place[2] = 0;
-	place[3] = IORING_POLL_ADD_MULTI | 1ULL << 32;
-	place[4] = memory.shape.hello;
+	place[3] = IORING_POLL_ADD_MULTI | events << 32;
+	place[4] = user_data;
 	place[5] = 0;
 	place[6] = 0;
 	place[7] = 0;

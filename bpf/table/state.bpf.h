@@ -33,6 +33,8 @@
  * 5. A chain that ends with anything but FOUND or ABSENT has answered nothing: the process reads the table itself.
  * 6. Blocks that the pool has are not read (pool.bpf.h). The process makes its maps, which chains of others may use, too.
  * 7. A completion of a chain that was given up before does not touch the next one: user data has the generation.
+ * 8. The last `programs` chains are those of programs of others, which share this memory (ask.bpf.h); the process starts
+ *    none of them.
  */
 #ifndef BPFDB_TABLE_STATE_BPF_H
 #define BPFDB_TABLE_STATE_BPF_H
@@ -68,6 +70,15 @@ struct {
 	__type(key, u32);
 	__type(value, struct bpfdb_table_hints);
 } pool_hints SEC(".maps");
+
+/*
+ * The bell by which programs of others ring: io_uring polls it. Nothing is ever in it: a program that looks
+ * whether there is has all woken that poll it, so it is never full.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_USER_RINGBUF);
+	__uint(max_entries, 4096);
+} table_bell SEC(".maps");
 
 /* 0, which the verifier does not know. */
 u32 zero SEC(".bss.zero");

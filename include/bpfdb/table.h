@@ -97,6 +97,7 @@ enum bpfdb_table_state {
 	BPFDB_TABLE_RUNNING,
 	BPFDB_TABLE_DONE,
 	BPFDB_TABLE_ABANDONED,
+	BPFDB_TABLE_CLAIMED, /* a program of others has it */
 };
 
 /* How a chain has ended. */
@@ -106,6 +107,9 @@ enum bpfdb_table_outcome {
 	BPFDB_TABLE_DAMAGED, /* the block `block` is not as it was written */
 	BPFDB_TABLE_FAILED, /* a read of the block `block` has failed: `error` */
 	BPFDB_TABLE_CROWDED, /* the submission queue was full */
+	/* What programs of others are told besides (bpf/table/ask.bpf.h). */
+	BPFDB_TABLE_PENDING, /* it has not ended: ask again */
+	BPFDB_TABLE_LOST, /* the token is of no question, or of one that was forgotten */
 };
 
 /* No `to`: until the end of the table. */
@@ -131,6 +135,7 @@ struct bpfdb_table_chain {
 	__u32 field_type; /* enum bpfdb_table_type */
 	__u64 left; /* leaves that a COUNT or a FIELDS may still look at: then it ends, though the range goes on */
 	__u64 is_over; /* of these: nothing of the range is behind the leaves that were looked at */
+	__u64 heard; /* when a read was submitted last, or a program has asked; by the kernel's clock, ns */
 	__u64 reads; /* that were submitted */
 	__u64 pooled; /* blocks that were in the pool */
 	__u64 entries; /* in the range */
@@ -156,6 +161,8 @@ struct bpfdb_table_shape {
 	__u64 hello; /* user data of the doorbell's poll: random */
 	__u32 doorbell; /* its file */
 	__u32 frames; /* of the pool; 0: there is none */
+	__u32 bell; /* file of the map by which programs of others ring */
+	__u32 programs; /* chains that these have: the last ones; 0: none */
 };
 
 struct bpfdb_table_memory {
@@ -168,5 +175,32 @@ struct bpfdb_table_memory {
 	__u32 hand; /* of CLOCK: the frame of the pool that is looked at next */
 	__u32 pad_hand;
 } __attribute__((aligned(4096)));
+
+/* What a program asks (bpf/table/ask.bpf.h). It lies in a map: it is larger than a stack. */
+struct bpfdb_table_request {
+	__u32 operation; /* enum bpfdb_table_operation, but no SCAN */
+	__u32 field_at; /* of FIELDS: bytes from the beginning of the value */
+	__u32 field_type; /* enum bpfdb_table_type */
+	__u32 from_len; /* of the key, or of the first one of the range */
+	__u32 to_len; /* or BPFDB_TABLE_NO_END */
+	__u32 pad;
+	__u64 from[BPFDB_TABLE_KEY_MAX / 8];
+	__u64 to[BPFDB_TABLE_KEY_MAX / 8];
+};
+
+/* Bytes of a value that an answer has. */
+#define BPFDB_TABLE_ANSWER 1024
+
+struct bpfdb_table_answer {
+	__u32 value_len; /* of a GET; of a longer value than there is room for the beginning is there */
+	__u32 pad;
+	__u64 entries; /* in the range */
+	__u64 fields; /* of these, how many have the field */
+	__u64 sum; /* 128 bits */
+	__u64 sum_high;
+	__u64 least; /* with their sign, if the type has one */
+	__u64 greatest;
+	__u64 value[BPFDB_TABLE_ANSWER / 8];
+};
 
 #endif

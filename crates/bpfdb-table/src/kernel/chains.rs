@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, MapCore, Object};
+use libbpf_rs::{Link, MapCore, Object, OpenObject};
 use std::os::fd::AsFd;
 
 use super::memory::Memory;
@@ -25,6 +25,15 @@ use crate::table::Table;
 use crate::walk::Walk;
 
 const CHAINS: usize = abi::BPFDB_TABLE_CHAINS as usize;
+/// The map by which programs of others ring, and all that they share.
+const BELL: &str = "table_bell";
+const SHARED: [&str; 5] = [
+    ".bss.table",
+    BELL,
+    "pool_frames",
+    "pool_segments",
+    "pool_hints",
+];
 /// A chain that was not heard of for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of leaves that one chain looks at for an aggregate: a slow disk reads them within that time.
@@ -53,6 +62,8 @@ pub struct Chains<'a> {
     figures: ChainFigures,
     spin: Duration,
     together: usize,
+    /// Chains that this process starts: the first ones.
+    places: usize,
     /// A chain was given up: the process answers from then on.
     is_stuck: bool,
     pool: Option<Arc<Pool<'a>>>,
@@ -61,7 +72,7 @@ pub struct Chains<'a> {
     // They end in this order: no function is called for a ring that is gone, and no ring has lost its memory.
     ring: Ring,
     _link: Link,
-    _object: Object,
+    object: Object,
     memory: Memory,
 }
 
@@ -134,7 +145,9 @@ impl<'a> Chains<'a> {
             Memory::map(map.as_fd()).map_err(|error| unavailable(error.to_string()))?
         };
         let frames = pool.as_ref().map_or(0, |pool| pool.frames());
-        let ring = Ring::create(&memory, table, frames, options)?;
+        let bell = object.maps().find(|map| map.name() == BELL);
+        let bell = bell.ok_or_else(|| unavailable("the program has no bell".into()))?;
+        let ring = Ring::create(&memory, table, frames, bell.as_fd(), options)?;
         let link = {
             let program = object
                 .progs_mut()
@@ -144,18 +157,20 @@ impl<'a> Chains<'a> {
             attached.map_err(|error| unavailable(format!("cannot attach the program: {error}")))?
         };
         ring.begin()?;
+        let places = CHAINS - options.programs_within();
         let mut chains = Self {
             table,
             reader: Reader::new(table),
             figures: ChainFigures::default(),
             spin: options.spin,
-            together: options.together.clamp(1, CHAINS),
+            together: options.together.clamp(1, places),
+            places,
             is_stuck: false,
             pool,
             found: [const { None }; CHAINS],
             ring,
             _link: link,
-            _object: object,
+            object,
             memory,
         };
         // A chain, not the pool. If others have filled that, no read is tried: one that fails is the process's.
@@ -168,6 +183,33 @@ impl<'a> Chains<'a> {
         }
         chains.figures = ChainFigures::default();
         Ok(chains)
+    }
+
+    /// Gives a program of somebody else what it asks this table by (`bpfdb/table.bpf.h`), before it is loaded. It may ask
+    /// for as long as this lives, up to [`ChainOptions::programs`] questions at the same time, and needs nobody here
+    /// for that.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: no chains are kept for programs, or the object does not include that header.
+    pub fn share_with(&self, object: &mut OpenObject) -> Result<()> {
+        let unavailable = |error: String| Error::Unavailable(error);
+        if self.places == CHAINS {
+            return Err(unavailable("no chains are kept for programs".into()));
+        }
+        let mut shared = 0;
+        for mut map in object.maps_mut() {
+            let of_table = |own: &libbpf_rs::Map<'_>| SHARED.iter().any(|name| own.name() == *name);
+            let own = self.object.maps().find(|own| own.name() == map.name());
+            if let Some(own) = own.filter(of_table) {
+                let reused = map.reuse_fd(own.as_fd());
+                reused.map_err(|error| unavailable(format!("cannot share a map: {error}")))?;
+                shared += 1;
+            }
+        }
+        match shared == SHARED.len() {
+            true => Ok(()),
+            false => Err(unavailable("the program does not ask tables".into())),
+        }
     }
 
     pub fn figures(&self) -> ChainFigures {
@@ -193,7 +235,7 @@ impl<'a> Chains<'a> {
         while values.len() < keys.len() {
             let mut is_new = false;
             while started < keys.len() && started - values.len() < self.together {
-                is_new |= self.ask_key(started % CHAINS, keys[started]);
+                is_new |= self.ask_key(started % self.places, keys[started]);
                 started += 1;
             }
             if is_new {
@@ -202,13 +244,13 @@ impl<'a> Chains<'a> {
             // The oldest, and all behind it that have ended. After an error, too: their places become free.
             loop {
                 let index = values.len();
-                let value = self.take_value(index % CHAINS, keys[index]);
+                let value = self.take_value(index % self.places, keys[index]);
                 values.push(value.unwrap_or_else(|error| {
                     failed.get_or_insert(error);
                     None
                 }));
                 let next = index + 1;
-                if next == started || !self.has_ended(next % CHAINS) {
+                if next == started || !self.has_ended(next % self.places) {
                     break;
                 }
             }

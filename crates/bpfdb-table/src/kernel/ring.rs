@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::Duration;
 
@@ -18,8 +18,10 @@ use crate::table::Table;
 const POLL_ADD: u64 = 6;
 const POLL_MULTI: u64 = 1;
 const POLL_IN: u64 = 1 << 32;
-/// User data that no chain has: the first bit.
+const POLL_OUT: u64 = 4 << 32;
+/// User data that no chain has: the first bit; and the bit by which that of the programs' bell is another one.
 const HELLO: u64 = 1 << 63;
+const HELLO_PROGRAMS: u64 = 1;
 
 /// The upper levels of most tables.
 const POOL: usize = 1 << 20;
@@ -37,6 +39,15 @@ pub struct ChainOptions {
     pub together: usize,
     /// Bytes of blocks that are kept in memory, in a [`Pool`](crate::Pool) of these chains alone; 0: none.
     pub pool: usize,
+    /// Chains that are kept for programs of others ([`Chains::share_with`](crate::Chains::share_with)): 63 at most.
+    pub programs: usize,
+}
+
+impl ChainOptions {
+    /// One is left for the process.
+    pub(crate) fn programs_within(&self) -> usize {
+        self.programs.min(abi::BPFDB_TABLE_CHAINS as usize - 1)
+    }
 }
 
 impl Default for ChainOptions {
@@ -47,6 +58,7 @@ impl Default for ChainOptions {
             spin: Duration::ZERO,
             together: abi::BPFDB_TABLE_CHAINS as usize,
             pool: POOL,
+            programs: 0,
         }
     }
 }
@@ -89,11 +101,12 @@ fn reopen(table: &Table) -> Result<File> {
 
 impl Ring {
     /// The program gets the ring, and may be attached when this returns. [`Ring::begin`] comes then.
-    /// `frames`: of the pool.
+    /// `frames`: of the pool; `bell`: the map by which programs of others ring.
     pub(crate) fn create(
         memory: &Memory,
         table: &Table,
         frames: u32,
+        bell: BorrowedFd<'_>,
         options: &ChainOptions,
     ) -> Result<Self> {
         let file = reopen(table)?;
@@ -117,6 +130,7 @@ impl Ring {
         let mut hello = [0; 8];
         rustix::rand::getrandom(&mut hello, rustix::rand::GetRandomFlags::empty())
             .map_err(system("get a random number"))?;
+        let hello = u64::from_le_bytes(hello) | HELLO;
         let about = table.about();
         memory.set_shape(bpfdb_table_shape {
             id: about.id,
@@ -126,27 +140,32 @@ impl Ring {
             block_size: about.block_size,
             buffers: memory.buffers().expose_provenance() as u64,
             states: memory.chain(0).expose_provenance() as u64,
-            hello: u64::from_le_bytes(hello) | HELLO,
+            hello,
             doorbell: doorbell.as_raw_fd() as u32,
             frames,
+            bell: bell.as_raw_fd() as u32,
+            programs: options.programs_within() as u32,
         });
         let ring = Self {
             ring,
             doorbell,
             _file: file,
         };
-        ring.poll(u64::from_le_bytes(hello) | HELLO)?;
+        ring.poll(ring.doorbell.as_fd(), POLL_IN, hello)?;
+        if options.programs > 0 {
+            ring.poll(bell, POLL_OUT, hello ^ HELLO_PROGRAMS)?;
+        }
         Ok(ring)
     }
 
-    /// Puts the doorbell's poll into the submission queue. From then on only the program writes there.
-    fn poll(&self, hello: u64) -> Result<()> {
+    /// Puts the poll of a file into the submission queue. Behind that only the program writes there.
+    fn poll(&self, file: BorrowedFd<'_>, events: u64, user_data: u64) -> Result<()> {
         let poll = [
-            POLL_ADD | (self.doorbell.as_raw_fd() as u64) << 32,
+            POLL_ADD | (file.as_raw_fd() as u64) << 32,
             0,
             0,
-            POLL_MULTI | POLL_IN,
-            hello,
+            POLL_MULTI | events,
+            user_data,
             0,
             0,
             0,
@@ -154,9 +173,7 @@ impl Ring {
         // SAFETY: it names a file alone.
         match unsafe { self.ring.put(&poll) } {
             true => Ok(()),
-            false => Err(unavailable("poll the doorbell")(
-                ErrorKind::WouldBlock.into(),
-            )),
+            false => Err(unavailable("poll a bell")(ErrorKind::WouldBlock.into())),
         }
     }
 

@@ -6,5 +6,6 @@ mod field;
 mod kernel;
 mod model;
 mod pool;
+mod program;
 mod sorter;
 mod sqlite;

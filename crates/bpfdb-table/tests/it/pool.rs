@@ -19,6 +19,7 @@ const CHAINS: ChainOptions = ChainOptions {
     spin: std::time::Duration::ZERO,
     together: 64,
     pool: 0,
+    programs: 0,
 };
 
 fn pool(table: &Table, bytes: usize) -> Arc<Pool<'_>> {

@@ -33,7 +33,17 @@ pub(super) const INCLUDES: &[(&str, &[&str])] = &[
     ("tier", &["abi", "operators", "ring"]),
     // Of `net` only what is read of kernel structures.
     ("pg", &["abi", "proxy", "net"]),
-    ("api", &["abi", "operators", "values", "procedures"]),
+    (
+        "api",
+        &[
+            "abi",
+            "operators",
+            "values",
+            "procedures",
+            "table_file",
+            "table",
+        ],
+    ),
     ("program", EVERYTHING),
     ("tests", EVERYTHING),
 ];
