@@ -11,6 +11,7 @@
 
 #include "redis/apart.bpf.h"
 #include "redis/large.bpf.h"
+#include "redis/park.bpf.h"
 #include "redis/prefetch.bpf.h"
 #include "net/programs.bpf.h"
 

@@ -43,6 +43,8 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, struct 
 	c->rebase = 0;
 	c->corked = 0;
 	c->parts = 0;
+	c->seat = 0;
+	STORE(c->parked, 0);
 	front_end_opened(c);
 	c->client_first = ops->rcv_nxt;
 	c->server_first = ops->snd_nxt;
@@ -95,7 +97,8 @@ static __always_inline void connection_end(u64 cookie, bool by_us)
 		return;
 	before = FETCH_OR(&c->arrived, BPFDB_CONNECTION_CLOSED);
 	s = bpfdb_session(*index);
-	if (by_us || !(before & BPFDB_CONNECTION_DAEMON))
+	/* What is parked may be the daemon's at any moment. */
+	if (by_us || !(before & BPFDB_CONNECTION_DAEMON || LOAD(c->parked)))
 		connection_retire(c, *index, cookie);
 	else if (s)
 		bpfdb_expire(s);

@@ -8,6 +8,7 @@
  *   by the kernel's worker   the bytes are requests (verdict.bpf.h sent them
  *                            here): answer them
  *   by the daemon            the bytes are replies: let them pass
+ *   by io_uring              the reply to a request that was parked (park.bpf.h)
  *
  * On the client's end, if it is on this machine, the bytes are requests, and
  * local.bpf.h says when they are answered here and what becomes of the rest.
@@ -122,7 +123,8 @@ static __always_inline int net_answer(struct sk_msg_md *m)
 	if (!data)
 		return SK_PASS;
 	if (!data->is_client && !in_kernel_thread())
-		return daemon_pass(m, data);
+		return in_io_thread() || front_end_is_sender() ? front_end_sends(m)
+							       : daemon_pass(m, data);
 	if (!data->is_client)
 		worker_note();
 	/* They keep what an earlier run for the same message said. */

@@ -48,6 +48,8 @@
  * kernel are in TCP's queue when the first byte that follows reaches the
  * daemon, and no worker sends for this socket until the daemon hands back.
  *
+ * One request may wait for its value without being the daemon's: park.bpf.h.
+ *
  * What the kernel sent must be in TCP's queue when the next message comes; a
  * send that failed half way (no memory) would else be taken up again by the
  * worker, and requests be executed twice. TCP's write_seq shows it; if it is not

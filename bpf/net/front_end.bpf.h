@@ -84,6 +84,16 @@ static __always_inline void front_end_passes(struct sk_msg_md *m, struct context
 /* A segment has arrived that the daemon gets, which has the connection, and its session: the same. */
 static __always_inline void front_end_arrives(struct __sk_buff *skb);
 
+/* A segment has arrived that is all that the kernel's connection has under way, and may have a seat: does the front
+ * end keep the request that it is (park.bpf.h)? */
+static __always_inline int front_end_parks(struct __sk_buff *skb);
+
+/* Is the sender none that sends the daemon's replies, but the one of replies to requests that were kept? */
+static __always_inline bool front_end_is_sender(void);
+
+/* It sends a reply to a request that was kept: SK_PASS or SK_DROP. */
+static __always_inline int front_end_sends(struct sk_msg_md *m);
+
 /* The request that comes first is handed over. */
 static __always_inline void front_end_passed(struct bpfdb_connection *c);
 

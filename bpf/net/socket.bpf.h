@@ -84,8 +84,9 @@ struct sk_buff {
 /* The kernel's structure behind the context of an sk_msg program. */
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
-/* A flag of struct task_struct: a thread of the kernel. */
+/* Flags of struct task_struct: a thread of the kernel, and one of io_uring in its process. */
 #define PF_KTHREAD 0x00200000
+#define PF_IO_WORKER 0x00000010
 
 /* Low bits of sk_user_data are flags. */
 #define USER_DATA_FLAGS 7UL
@@ -101,6 +102,14 @@ static __always_inline bool in_kernel_thread(void)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 
 	return task->flags & PF_KTHREAD;
+}
+
+/* Does io_uring send, for a thread of its process? */
+static __always_inline bool in_io_thread(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	return task->flags & PF_IO_WORKER;
 }
 
 /* Replies would have to wait for the client to read earlier ones. */

@@ -137,6 +137,14 @@ static __always_inline int net_verdict(struct __sk_buff *skb)
 		connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
 		return SK_DROP;
 	}
+	/* What is parked comes first: the daemon takes it, or waits for its reply. */
+	if (unlikely(LOAD(c->parked)) && !(before & BPFDB_CONNECTION_DAEMON)) {
+		connection_raise(c, *index, BPFDB_CONNECTION_DAEMON);
+		before |= BPFDB_CONNECTION_DAEMON;
+	}
+	if (unlikely(LOAD(c->seat)) && !(before & ~BPFDB_CONNECTION_BYTES) &&
+	    worker_is_idle(c, arrived, skb) && front_end_parks(skb))
+		return SK_DROP;
 	if (before & BPFDB_CONNECTION_DAEMON)
 		front_end_arrives(skb);
 	if ((before & BPFDB_CONNECTION_DAEMON) && worker_is_idle(c, arrived, skb)) {

@@ -4,8 +4,10 @@
 #define BPFDB_REDIS_ANSWER_BPF_H
 
 #include "commands/dispatch.bpf.h"
+#include "commands/park.bpf.h"
 #include "commands/prefetch.bpf.h"
 #include "../net/front_end.bpf.h"
+#include "../tier/seat.bpf.h"
 
 static __always_inline u32 front_end_sessions(void)
 {
@@ -103,6 +105,21 @@ static __always_inline void front_end_passes(struct sk_msg_md *m, struct context
 static __always_inline void front_end_arrives(struct __sk_buff *skb)
 {
 	segment_prefetch(skb);
+}
+
+static __always_inline int front_end_parks(struct __sk_buff *skb)
+{
+	return segment_park(skb);
+}
+
+static __always_inline bool front_end_is_sender(void)
+{
+	return in_park_thread();
+}
+
+static __always_inline int front_end_sends(struct sk_msg_md *m)
+{
+	return message_commit(m);
 }
 
 static __always_inline void front_end_passed(struct bpfdb_connection *c)

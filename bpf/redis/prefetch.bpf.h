@@ -199,13 +199,19 @@ int redis_prefetch(struct sk_msg_md *m)
 }
 
 /* Does it begin a request, of a client for which values may be read? */
-static __always_inline bool segment_asks(struct __sk_buff *skb, const struct bpfdb_connection *of)
+static __always_inline bool segment_may_ask(struct __sk_buff *skb,
+					    const struct bpfdb_connection *of)
 {
 	const struct bpfdb_redis_connection *own = (const void *)of->front_end;
 	u8 first;
 
-	return LOAD(prefetching.is_on) && LOAD(own->may_prefetch) && !LOAD(gate.paused) &&
+	return LOAD(own->may_prefetch) && !LOAD(gate.paused) &&
 	       !bpf_skb_load_bytes(skb, 0, &first, sizeof(first)) && first == '*';
+}
+
+static __always_inline bool segment_asks(struct __sk_buff *skb, const struct bpfdb_connection *of)
+{
+	return LOAD(prefetching.is_on) && segment_may_ask(skb, of);
 }
 
 /* The beginning of a segment, as long as a window is, is the message. */

@@ -102,6 +102,22 @@ static __always_inline void front_end_passes(struct sk_msg_md *m, struct context
 {
 }
 
+/* It keeps none. */
+static __always_inline int front_end_parks(struct __sk_buff *skb)
+{
+	return 0;
+}
+
+static __always_inline bool front_end_is_sender(void)
+{
+	return false;
+}
+
+static __always_inline int front_end_sends(struct sk_msg_md *m)
+{
+	return SK_DROP;
+}
+
 static __always_inline void front_end_arrives(struct __sk_buff *skb)
 {
 }

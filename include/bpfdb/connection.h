@@ -126,6 +126,11 @@ struct bpfdb_connection {
 	__u32 way; /* enum bpfdb_way */
 	struct bpfdb_flow flow;
 	__u32 front_end[BPFDB_FRONT_END_WORDS]; /* its own: of Redis, see redis.h */
+	/* A request that is parked (net/park.bpf.h): where it may be, 0: nowhere, which the daemon writes while it has the
+	 * connection; and its bytes, 0: none is. */
+	__u32 seat;
+	__u32 parked;
+	__u32 reserved[14];
 };
 
 _Static_assert(sizeof(struct bpfdb_connection) % 64 == 0,
@@ -141,10 +146,10 @@ struct bpfdb_handover {
 /* What the transport counts, first in `front_end` of struct bpfdb_counters. */
 struct bpfdb_net_counters {
 	__u64 bytes_received; /* of requests answered in the kernel */
-	__u64 bytes_sent;     /* of its replies */
+	__u64 bytes_sent; /* of its replies */
 	__u64 requests_local; /* of the requests, inside the client's own send() */
 	__u64 connections_passed; /* times that a connection was handed to the daemon */
-	__u64 bytes_passed;       /* of requests that were */
+	__u64 bytes_passed; /* of requests that were */
 };
 
 #endif

@@ -1,5 +1,5 @@
 //! An io_uring whose rings lie in memory of an eBPF program. The program writes requests into the submission
-//! queue (`bpf/ring/ring.bpf.h`), and a thread of io_uring in the kernel submits them (SQPOLL). The process
+//! queue (`bpf/ring/ring.bpf.h`), and a thread of io_uring in the kernel submits them (SQPOLL), or one of the process. The process
 //! makes the ring, registers buffers and files, and may take completions.
 //!
 //! | module | |

@@ -31,8 +31,8 @@ pub type Entry = [u64; abi::BPFDB_RING_ENTRY_WORDS as usize];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How long the thread of io_uring looks for requests before it sleeps, to a millisecond. It uses a
-    /// processor meanwhile.
-    pub idle: Duration,
+    /// processor meanwhile. `None`: there is no such thread, and requests wait for [`Ring::submit_and_wait`].
+    pub idle: Option<Duration>,
     /// The processor that it runs on; `None`: any.
     pub processor: Option<u32>,
     /// Completions that have room before they are taken; a power of two, at least [`ENTRIES`].
@@ -77,12 +77,16 @@ impl Ring {
             "completions have room"
         );
         let mut parameters = io_uring_params::default();
-        parameters.flags = IoringSetupFlags::SQPOLL
-            | IoringSetupFlags::NO_MMAP
-            | IoringSetupFlags::NO_SQARRAY
-            | IoringSetupFlags::CQSIZE;
+        parameters.flags =
+            IoringSetupFlags::NO_MMAP | IoringSetupFlags::NO_SQARRAY | IoringSetupFlags::CQSIZE;
         parameters.cq_entries = completions;
-        parameters.sq_thread_idle = (options.idle.as_millis() as u32).max(1);
+        if let Some(idle) = options.idle {
+            parameters.flags |= IoringSetupFlags::SQPOLL;
+            parameters.sq_thread_idle = (idle.as_millis() as u32).max(1);
+        } else {
+            // The thread that submits is in the kernel nearly all the time.
+            parameters.flags |= IoringSetupFlags::COOP_TASKRUN;
+        }
         if let Some(processor) = options.processor {
             parameters.flags |= IoringSetupFlags::SQ_AFF;
             parameters.sq_thread_cpu = processor;
@@ -209,6 +213,36 @@ impl Ring {
         // SAFETY: wakes a thread.
         let entered =
             unsafe { io_uring_enter(self.ring.as_fd(), 0, 0, IoringEnterFlags::SQ_WAKEUP) };
+        Ok(entered.map(drop)?)
+    }
+
+    /// Of a ring without a thread of io_uring: submits what stands in the queue, and waits for a completion that
+    /// is not taken yet. What else the kernel does for these requests it does in the thread that has submitted them.
+    ///
+    /// # Errors
+    /// Those of the system; `Interrupted`: a signal has come.
+    pub fn submit_and_wait(&self) -> io::Result<()> {
+        self.enter(1, IoringEnterFlags::GETEVENTS)
+    }
+
+    /// The same, and waits for nothing.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn submit(&self) -> io::Result<()> {
+        self.enter(0, IoringEnterFlags::empty())
+    }
+
+    fn enter(&self, completions: u32, flags: IoringEnterFlags) -> io::Result<()> {
+        let word = |word: &AtomicU32| word.load(Ordering::Acquire);
+        let (head, tail) = (
+            word(self.word(|ring| ring.sq_head)),
+            word(self.word(|ring| ring.sq_tail)),
+        );
+        // Were it more than there are, the kernel would not wait.
+        let requests = tail.wrapping_sub(head);
+        // SAFETY: what stands in the queue was put there by those who promise that it may be done.
+        let entered = unsafe { io_uring_enter(self.ring.as_fd(), requests, completions, flags) };
         Ok(entered.map(drop)?)
     }
 

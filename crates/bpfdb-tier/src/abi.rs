@@ -1,4 +1,4 @@
-//! The structures and constants of `include/bpfdb/run.h`, `compact.h` and `prefetch.h`.
+//! The structures and constants of `include/bpfdb/run.h`, `compact.h`, `prefetch.h` and `park.h`.
 #![allow(
     non_camel_case_types,
     non_upper_case_globals,

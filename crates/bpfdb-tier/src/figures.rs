@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bpfdb::Status;
 
+use crate::park::ParkFigures;
 use crate::prefetch::PrefetchFigures;
 
 /// Counted since the start.
@@ -72,6 +73,7 @@ pub struct Figures {
     pub write_errors: u64,
     pub runs_removed: u64,
     pub prefetch: PrefetchFigures,
+    pub park: ParkFigures,
     /// Why nothing can be written now.
     pub trouble: Option<String>,
 }

@@ -21,6 +21,8 @@
 //!
 //! ```text
 //! format/     bytes of runs and of the manifest
+//! bell.rs     what rings in memory of programs have in common
+//! park.rs     requests that the kernel answers when their value was read
 //! prefetch.rs what the kernel has read before it is asked for
 //! reads.rs    reads that go on beside the server's thread
 //! runs.rs     the files that there are; reading one value
@@ -34,11 +36,13 @@
 //! ```
 
 mod abi;
+mod bell;
 mod check;
 mod compact;
 mod demoter;
 mod figures;
 pub mod format;
+mod park;
 mod prefetch;
 mod reads;
 mod runs;
@@ -54,6 +58,7 @@ pub use compact::{CompactionError, Compactor, Rewritten};
 #[doc(hidden)]
 pub use demoter::ByKeys;
 pub use figures::{Counts, Figures, Found};
+pub use park::{ParkFigures, ParkMaps, Parked, Seat, create_seats};
 pub use prefetch::{PrefetchFigures, PrefetchMaps, create_reads};
 pub use runs::{FOLDER, MANIFEST, Runs, run_name};
 pub use tier::{Options, Tier};

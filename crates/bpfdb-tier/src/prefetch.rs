@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, TryLockError};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{COLD_GRAIN, ColdPlace};
 use bpfdb_ring::{Completion, Entry, Mapped, Options, Ring};
-use libbpf_rs::{MapHandle, MapType};
-use libbpf_sys::{BPF_F_MMAPABLE, bpf_map_create_opts};
+use libbpf_rs::MapHandle;
 
 use crate::abi::{self, bpfdb_prefetch, bpfdb_prefetching};
+use crate::bell::{Bell, create_array};
 use crate::format::entry;
 
 /// Reads at the same time: entries of the map `prefetches`.
@@ -42,7 +42,6 @@ const POLL_MULTI: u64 = 1;
 const POLL_IN: u64 = 1 << 32;
 /// `IORING_CQE_F_MORE`: the poll goes on.
 const MORE: u32 = 2;
-const PAGE: usize = 4096;
 
 #[cfg(test)]
 mod tests;
@@ -63,23 +62,7 @@ pub struct PrefetchMaps<'a> {
 /// # Errors
 /// Those of the system.
 pub fn create_reads() -> io::Result<MapHandle> {
-    create_map(MapType::Array, 4, STRIDE, PREFETCHES, BPF_F_MMAPABLE)
-}
-
-fn create_map(
-    kind: MapType,
-    key: u32,
-    value: usize,
-    entries: u32,
-    flags: u32,
-) -> io::Result<MapHandle> {
-    let options = bpf_map_create_opts {
-        sz: size_of::<bpf_map_create_opts>() as libbpf_sys::size_t,
-        map_flags: flags,
-        ..Default::default()
-    };
-    let name = Some("prefetches");
-    MapHandle::create(kind, name, key, value as u32, entries, &options).map_err(io::Error::other)
+    create_array("prefetches", STRIDE, PREFETCHES)
 }
 
 /// What has become of reads since the start. Of those that were started and have ended, each is in one of `used`, `late`,
@@ -161,7 +144,7 @@ impl Prefetcher {
         // SAFETY: within the mapping.
         let ring = unsafe { &raw mut (*all).ring };
         let options = Options {
-            idle: IDLE,
+            idle: Some(IDLE),
             processor: None,
             // One of each slot, and of the bell as many.
             completions: 2 * PREFETCHES,
@@ -197,7 +180,7 @@ impl Prefetcher {
     /// Has io_uring's thread woken by the bell.
     fn poll_bell(&self) -> bool {
         let poll: Entry = [
-            POLL_ADD | (self.bell.ring.as_raw_fd() as u64) << 32,
+            POLL_ADD | (self.bell.as_raw_fd() as u64) << 32,
             0,
             0,
             POLL_MULTI | POLL_IN,
@@ -464,38 +447,4 @@ fn home(place: ColdPlace) -> usize {
     let mixed =
         ((place.run << 32) ^ (place.offset / COLD_GRAIN)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 40) as usize
-}
-
-/// The ring buffer of eBPF by which programs wake io_uring's thread. This process empties it.
-#[derive(Debug)]
-struct Bell {
-    ring: OwnedFd,
-    consumed: Mapped,
-    produced: Mapped,
-}
-
-impl Bell {
-    fn map(ring: BorrowedFd<'_>) -> io::Result<Self> {
-        Ok(Self {
-            ring: ring.try_clone_to_owned()?,
-            consumed: Mapped::new(ring, PAGE)?,
-            produced: Mapped::read_only(ring, PAGE as u64, PAGE)?,
-        })
-    }
-
-    /// What is in it means nothing. One thread at a time.
-    fn empty(&self) {
-        // SAFETY: the first word of each of the two pages, which program and process change by atomic
-        // instructions. The second one is only read.
-        let (consumed, produced) = unsafe {
-            (
-                AtomicU64::from_ptr(self.consumed.at(0)),
-                AtomicU64::from_ptr(self.produced.at(0)),
-            )
-        };
-        let end = produced.load(Ordering::Acquire);
-        if consumed.load(Ordering::Relaxed) != end {
-            consumed.store(end, Ordering::Release);
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use bpfdb::{ColdPlace, RunUse, Status};
@@ -10,6 +11,7 @@ use bpfdb_log::{AlignedBuffer, Disk, DiskFile};
 use crate::format::manifest::Manifest;
 use crate::format::run::{self, Contents, RunId};
 use crate::format::{BLOCK, Invalid, entry};
+use crate::park::Parker;
 use crate::prefetch::{Prefetcher, ReadsItself};
 
 /// Folder of the data directory with everything that is here.
@@ -78,6 +80,10 @@ pub struct Runs<D: Disk> {
     table: RwLock<Table<D::File>>,
     /// What the kernel reads before it is asked for.
     prefetcher: OnceLock<Arc<Prefetcher>>,
+    /// What it reads to answer by itself.
+    parker: OnceLock<Arc<Parker>>,
+    /// As [`Self::set_full`] said last.
+    is_full: AtomicBool,
 }
 
 impl<D: Disk> Runs<D> {
@@ -121,6 +127,8 @@ impl<D: Disk> Runs<D> {
             engine,
             table: RwLock::new(table),
             prefetcher: OnceLock::new(),
+            parker: OnceLock::new(),
+            is_full: AtomicBool::new(false),
         })
     }
 
@@ -140,6 +148,36 @@ impl<D: Disk> Runs<D> {
         is_first
     }
 
+    /// From now on the kernel may answer requests with values of these runs. False: that is so already.
+    pub(crate) fn park_by(&self, parker: &Arc<Parker>) -> bool {
+        let is_first = self.parker.set(Arc::clone(parker)).is_ok();
+        if is_first {
+            parker.set_full(self.is_full.load(Ordering::Relaxed));
+            // As above.
+            self.read(|table| {
+                for (&number, run) in &table.runs {
+                    parker.set_file(number, run.file.as_ref().and_then(|file| file.descriptor()));
+                }
+            });
+        }
+        is_first
+    }
+
+    /// Has the kernel answered a request with the value of this place lately, as far as is known?
+    pub(crate) fn was_parked_for(&self, place: ColdPlace) -> bool {
+        self.parker
+            .get()
+            .is_some_and(|parker| parker.was_read(place))
+    }
+
+    /// See [`Parker::set_full`].
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+        if let Some(parker) = self.parker.get() {
+            parker.set_full(is_full);
+        }
+    }
+
     /// See [`Prefetcher::take_completions`].
     pub(crate) fn take_completions(&self) {
         if let Some(prefetcher) = self.prefetcher.get() {
@@ -151,6 +189,9 @@ impl<D: Disk> Runs<D> {
     fn set_file(&self, number: u64, file: Option<&D::File>) {
         if let Some(prefetcher) = self.prefetcher.get() {
             prefetcher.set_file(number, file.and_then(DiskFile::descriptor));
+        }
+        if let Some(parker) = self.parker.get() {
+            parker.set_file(number, file.and_then(DiskFile::descriptor));
         }
     }
 

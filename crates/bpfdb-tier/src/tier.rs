@@ -1,5 +1,6 @@
 //! The thread that keeps the memory of an engine below a bound.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,7 @@ use bpfdb_log::Disk;
 
 use crate::demoter::{Demoting, Failed};
 use crate::figures::{Counts, Figures, Found};
+use crate::park::{ParkMaps, Parker, Seat, Threads};
 use crate::prefetch::{PrefetchMaps, Prefetcher};
 use crate::reads::Reads;
 use crate::runs::Runs;
@@ -63,6 +65,12 @@ pub struct Tier {
     prefetcher: OnceLock<Arc<Prefetcher>>,
     /// Values are to be read before they are asked for.
     prefetches: Mutex<bool>,
+    /// With its threads.
+    parker: OnceLock<(Arc<Parker>, Threads)>,
+    /// Requests are to be parked.
+    parks: Mutex<bool>,
+    /// What was said of reads.
+    bell: Arc<Mutex<Option<Bell>>>,
     engine: Engine,
     removes_foreign: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -75,10 +83,14 @@ impl fmt::Debug for Tier {
     }
 }
 
+/// Is called by any thread.
+type Bell = Arc<dyn Fn() + Send + Sync>;
+
 /// Runs, on whatever disk.
 trait AnyRuns: Send + Sync {
     fn sizes(&self) -> (u64, u64);
     fn prefetch_by(&self, prefetcher: &Arc<Prefetcher>) -> bool;
+    fn park_by(&self, parker: &Arc<Parker>) -> bool;
 }
 
 impl<D> AnyRuns for Runs<D>
@@ -92,6 +104,10 @@ where
 
     fn prefetch_by(&self, prefetcher: &Arc<Prefetcher>) -> bool {
         Self::prefetch_by(self, prefetcher)
+    }
+
+    fn park_by(&self, parker: &Arc<Parker>) -> bool {
+        Self::park_by(self, parker)
     }
 }
 
@@ -146,6 +162,9 @@ impl Tier {
             reads,
             prefetcher: OnceLock::new(),
             prefetches: Mutex::default(),
+            parker: OnceLock::new(),
+            parks: Mutex::default(),
+            bell: Arc::default(),
             engine: engine.clone(),
             removes_foreign,
             stop,
@@ -158,10 +177,13 @@ impl Tier {
         self.memory.store(bytes, Ordering::Relaxed);
     }
 
-    /// `ring` is called, by any thread, when there is something to be had of [`Self::take_ended_reads`]: in the place of what
-    /// was said before.
+    /// `ring` is called, by any thread, when there is something to be had of [`Self::take_ended_reads`] or
+    /// [`Self::take_overdue`]: in the place of what was said before.
     pub fn tell_of_reads(&self, ring: impl Fn() + Send + Sync + 'static) {
-        self.reads.set_bell(Box::new(ring));
+        let ring: Bell = Arc::new(ring);
+        let of_reads = Arc::clone(&ring);
+        self.reads.set_bell(Box::new(move || of_reads()));
+        *self.bell.lock().unwrap_or_else(PoisonError::into_inner) = Some(ring);
     }
 
     /// Sessions for which reads have ended that they do not wait for (`Session::leave_cold`), since this was asked last.
@@ -210,6 +232,78 @@ impl Tier {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on programs with these maps answer GETs of values in files, while [`Self::enable_park`] says so. Once only.
+    /// `tracepoint` has the program attached that hears of completions.
+    ///
+    /// # Errors
+    /// As [`Self::prefetch`].
+    pub fn park(&self, maps: &ParkMaps<'_>, tracepoint: OwnedFd) -> io::Result<()> {
+        if self.parker.get().is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let parker = Arc::new(Parker::start(maps, tracepoint, self.engine.identity())?);
+        let bell = Arc::clone(&self.bell);
+        parker.set_told(Box::new(move || {
+            let ring = bell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(ring) = ring {
+                ring();
+            }
+        }));
+        let threads = Threads::start(&parker)?;
+        if !self.runs.park_by(&parker) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let parks = self.parks();
+        let (parker, _) = self.parker.get_or_init(|| (parker, threads));
+        parker.enable(*parks);
+        Ok(())
+    }
+
+    /// Whether programs have been given memory for requests.
+    pub fn has_parker(&self) -> bool {
+        self.parker.get().is_some()
+    }
+
+    /// Whether programs answer GETs of values in files, if they can do so, or when they can.
+    pub fn enable_park(&self, is_on: bool) {
+        let mut parks = self.parks();
+        *parks = is_on;
+        if let Some((parker, _)) = self.parker.get() {
+            parker.enable(is_on);
+        }
+    }
+
+    fn parks(&self) -> MutexGuard<'_, bool> {
+        self.parks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat for a connection that programs may answer: its socket, its index and the cookie. `None`: there is none left, or
+    /// programs do not answer.
+    pub fn seat(&self, socket: BorrowedFd<'_>, index: u32, cookie: u64) -> Option<Seat> {
+        if !*self.parks() {
+            return None;
+        }
+        self.parker.get()?.0.seat(socket, index, cookie)
+    }
+
+    /// For tests: until a run comes or goes, programs that answer read this file in the place of all runs, and a request waits so
+    /// long before it is the daemon's. False: there are no such programs.
+    #[doc(hidden)]
+    pub fn park_reads_of(&self, file: BorrowedFd<'_>, patience: Duration) -> bool {
+        let parker = self.parker.get();
+        if let Some((parker, _)) = parker {
+            parker.read_instead(file, patience);
+        }
+        parker.is_some()
+    }
+
+    /// Connections whose request waits in the kernel for too long, by index and cookie: those that were found since
+    /// this was asked last.
+    pub fn take_overdue(&self) -> Vec<(u32, u64)> {
+        let parker = self.parker.get();
+        parker.map_or_else(Vec::new, |(parker, _)| parker.take_overdue())
+    }
+
     /// Has the files of other engines removed: the disk is this engine's, and has all that recovery needs.
     pub fn remove_foreign(&self) {
         self.removes_foreign.store(true, Ordering::Relaxed);
@@ -221,6 +315,8 @@ impl Tier {
         let uses = self.engine.run_uses();
         let counts = &self.counts;
         let trouble = counts.trouble.lock();
+        let park = self.parker.get();
+        let park = park.map(|(parker, _)| parker.figures()).unwrap_or_default();
         Figures {
             found: Found {
                 values: uses.iter().map(|run| run.values).sum(),
@@ -229,7 +325,7 @@ impl Tier {
                 file_bytes,
             },
             memory: get(&self.memory),
-            fetches: get(&counts.fetches),
+            fetches: get(&counts.fetches) + park.answered,
             promotions: get(&counts.promotions),
             demotions: get(&counts.demotions),
             demoted_bytes: get(&counts.demoted_bytes),
@@ -244,6 +340,7 @@ impl Tier {
                 .get()
                 .map(|prefetcher| prefetcher.figures())
                 .unwrap_or_default(),
+            park,
             trouble: trouble.unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

@@ -59,12 +59,20 @@ impl<D: Disk> RunValues<D> {
     /// From now on only what is read twice comes back to memory, or everything that is read.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
+        self.runs.set_full(is_full);
     }
 
     /// Those that are to come back now.
     pub(crate) fn take_wanted(&self) -> Vec<Vec<u8>> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *wanted)
+    }
+
+    /// What the kernel has answered by itself lately counts as read.
+    fn note_parked(&self, key: &[u8], place: ColdPlace) {
+        if self.runs.was_parked_for(place) {
+            self.was_read(key);
+        }
     }
 
     /// Whether the key was read, and another one of its place has not been since; it counts as read now.
@@ -94,6 +102,7 @@ where
     D::File: Send + Sync,
 {
     fn fetch(&self, key: &[u8], len: u64, place: ColdPlace) -> Result<Vec<u8>, Status> {
+        self.note_parked(key, place);
         let value = self.runs.read_value(key, len, place);
         self.counts.note_read(&value);
         value
@@ -106,6 +115,7 @@ where
         place: ColdPlace,
         session: u32,
     ) -> Option<Arc<dyn ColdRead>> {
+        self.note_parked(key, place);
         self.reads.begin(&self.runs, (key, len, place), session)
     }
 

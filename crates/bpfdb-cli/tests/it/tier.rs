@@ -5,19 +5,22 @@ use crate::common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bpfdb_tests::random::Random;
-use common::{Connection, Served, alone, check, fails, has_no_room, request, wait_until, with_log};
+use common::{
+    Connection, PATIENCE, Served, alone, check, fails, has_no_room, request, wait_until, with_log,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const VALUE: usize = 1000;
 /// Requests of one message.
 const AT_ONCE: u64 = 64;
-const TIER: [&str; 8] = [
+const TIER: [&str; 9] = [
     "--tier",
     "--tier-prefetch",
+    "--tier-kernel-gets",
     "--tier-memory",
     "16M",
     "--maxmemory",
@@ -199,6 +202,49 @@ impl Known {
 #[test]
 fn a_kill_at_any_moment_loses_no_value() {
     kill_again_and_again(1, 3);
+}
+
+/// Whatever is under way for them in the kernel ends with the server: each reply is right, and then comes the end.
+#[test]
+fn clients_that_wait_for_values_see_the_end_of_a_server_that_is_killed() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    const KEYS: u64 = 30_000;
+    const READERS: u64 = 12;
+    let mut server = Served::start_in(&data, 0, &TIER);
+    let port = server.port;
+    let mut connection = Connection::open(port);
+    set_all(&mut connection, KEYS, 1);
+    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
+    let process = Pid::from_raw(server.child.id() as i32);
+    let killed = thread::scope(|scope| {
+        for first in 0..READERS {
+            scope.spawn(move || {
+                let mut reader = Connection::open(port);
+                for number in (first..).step_by(READERS as usize) {
+                    let key = key(number % KEYS);
+                    let Some(reply) = reader.try_ask(&["GET", &key]) else {
+                        return;
+                    };
+                    assert!(reply == value(number % KEYS, 1), "{key}: {reply:.80}");
+                }
+            });
+        }
+        wait_until("the kernel answers", || {
+            server.figure("tier", "tier_parked_answered") > 500
+        });
+        kill(process, Signal::SIGKILL).expect("killed");
+        Instant::now()
+    });
+    assert!(killed.elapsed() < PATIENCE, "a client has waited in vain");
+    server.kill();
+    server = Served::start_in(&data, port, &TIER);
+    let mut connection = Connection::open(port);
+    assert_all(&mut connection, KEYS, 1);
+    assert_eq!(server.figure("tier", "tier_corrupt"), 0);
+    drop(connection);
+    server.stop();
 }
 
 #[test]

@@ -29,6 +29,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use bpfdb::Database;
+use bpfdb_tier::{Parked, Seat, Tier};
 
 use self::info::ConnectionInfo;
 use self::output::Output;
@@ -81,7 +82,7 @@ pub(crate) enum Received {
 }
 
 // One for each session is kept ready.
-const _: () = assert!(size_of::<Option<Connection>>() <= 736);
+const _: () = assert!(size_of::<Option<Connection>>() <= 752);
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -117,6 +118,8 @@ pub(crate) struct Connection {
     is_pressed: bool,
     /// Since when more than the soft limit of replies waits.
     pub(crate) slow_since: Option<Instant>,
+    /// Where the kernel may park a request.
+    seat: Option<Seat>,
     /// The kernel's count of its activity when it was looked at last.
     seen: u64,
 }
@@ -154,6 +157,7 @@ impl Connection {
             is_overfull: false,
             is_pressed: false,
             slow_since: None,
+            seat: None,
             seen: 0,
         }
     }
@@ -204,6 +208,39 @@ impl Connection {
         }
     }
 
+    /// Has the kernel answer what is asked for next, if that is in a file: gives the connection a seat if it has none yet.
+    /// Before it is handed back.
+    pub(crate) fn sit_down(&mut self, kernel: &KernelConnections, tier: &Tier) {
+        if self.info.is_unix() {
+            return;
+        }
+        if self.seat.is_none() {
+            self.seat = tier.seat(self.socket.as_fd(), self.index, self.cookie);
+            let number = self.seat.as_ref().map(Seat::number);
+            kernel.set_seat(self.index, number);
+        }
+        if let Some(seat) = &self.seat {
+            seat.encourage();
+        }
+    }
+
+    /// A request that the kernel has parked waits for too long: the daemon has the connection if it is the daemon's now.
+    pub(crate) fn take_overdue(&self, kernel: &KernelConnections) {
+        if self.seat.as_ref().is_some_and(Seat::claim) {
+            kernel.take(self.index);
+        }
+    }
+
+    /// Nothing is parked or sent any more without the daemon: the connection is about to be closed.
+    pub(crate) fn stand_up(&self, kernel: &KernelConnections) {
+        if let Some(seat) = &self.seat {
+            if kernel.has_cookie(self.index, self.cookie) {
+                kernel.set_seat(self.index, None);
+            }
+            seat.give_up();
+        }
+    }
+
     /// Data that arrived before the connection was accepted waits until
     /// the kernel is made to look at it.
     pub(crate) fn wake(&self) -> io::Result<()> {
@@ -245,6 +282,9 @@ impl Connection {
         kernel: &KernelConnections,
         statistics: &Statistics,
     ) -> io::Result<Received> {
+        if let Some(parked) = self.receive_parked(kernel, statistics) {
+            return Ok(parked);
+        }
         Ok(match socket::receive(self.socket.as_fd(), buffer)? {
             None => Received::Nothing,
             Some(0) if self.waiting(kernel) > 0 => {
@@ -260,6 +300,28 @@ impl Connection {
                 }
             }
         })
+    }
+
+    /// What the kernel has parked came before all that is in the socket. While its reply is being sent nothing is taken
+    /// in, so that nothing else is sent.
+    fn receive_parked(
+        &mut self,
+        kernel: &KernelConnections,
+        statistics: &Statistics,
+    ) -> Option<Received> {
+        match self.seat.as_ref()?.take() {
+            Parked::Nothing => None,
+            Parked::Sending => {
+                self.late = true;
+                Some(Received::Late)
+            }
+            Parked::Request(bytes) => {
+                statistics.numbers.input_bytes.add(bytes.len() as u64);
+                kernel.end_parking(self.index);
+                self.received(&bytes, kernel);
+                Some(Received::Bytes { all: false })
+            }
+        }
     }
 
     fn received(&mut self, bytes: &[u8], kernel: &KernelConnections) {

@@ -192,6 +192,13 @@ impl Executor {
             && !connection.is_unsent()
         {
             let database = database_of(&connection.info, server.instance);
+            // The kernel leaves a GET to the daemon for a value in a file as a rule.
+            if let Some(tier) = &server.instance.tier
+                && server.instance.settings.tier_kernel_gets
+                && connection.info.command == "get"
+            {
+                connection.sit_down(server.kernel, tier);
+            }
             connection.hand_back(server.kernel, !self.multi.watched.is_empty(), database);
         }
     }

@@ -44,10 +44,10 @@ use crate::io::stopper::Stopper;
 use crate::kernel::apart::{self, ProgramLoader};
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
-use crate::kernel::prefetch;
 use crate::kernel::procedures::KernelProcedures;
 use crate::kernel::programs::Programs;
 use crate::kernel::waiting::KernelWaiting;
+use crate::kernel::{park, prefetch};
 use crate::scripting::functions::Functions;
 use crate::scripting::procedures::Procedures;
 use crate::scripting::scripts::Scripts;
@@ -81,6 +81,8 @@ pub(crate) struct Instance {
     pub(crate) large_loader: ProgramLoader,
     /// Of the programs that have cold values read; `None`: there is no tier.
     pub(crate) prefetch_loader: Option<ProgramLoader>,
+    /// Of those that answer GETs of them.
+    pub(crate) park_loader: Option<ProgramLoader>,
     pub(crate) log: Log,
     pub(crate) page_cache: PageCache,
     pub(crate) evictor: Evictor,
@@ -149,6 +151,7 @@ impl Instance {
         let large_loader = ProgramLoader::new(programs, apart::LARGE)?;
         let tier = options.tier.as_ref().filter(|_| options.settings.tier);
         let prefetch_loader = tier.map(|tier| prefetch::loader(programs, tier));
+        let park_loader = tier.map(|tier| park::loader(programs, tier));
         let clients_max = programs
             .connections
             .len()
@@ -180,6 +183,7 @@ impl Instance {
             loader,
             large_loader,
             prefetch_loader: prefetch_loader.transpose()?,
+            park_loader: park_loader.transpose()?,
             log: Log::new(options.log.clone(), options.loaded, bell),
             page_cache: PageCache::default(),
             evictor: Evictor::start(engine, Rules::of(&options.settings), bell)?,
@@ -231,6 +235,12 @@ impl Instance {
         if let (Some(tier), Some(loader)) = (&self.tier, &self.prefetch_loader) {
             tier.enable_prefetch(self.settings.tier_prefetch);
             if self.settings.tier_prefetch {
+                loader.ask();
+            }
+        }
+        if let (Some(tier), Some(loader)) = (&self.tier, &self.park_loader) {
+            tier.enable_park(self.settings.tier_kernel_gets);
+            if self.settings.tier_kernel_gets {
                 loader.ask();
             }
         }

@@ -208,6 +208,26 @@ impl KernelConnections {
             .store(patient.into(), Ordering::Release);
     }
 
+    /// In which seat its requests may be parked, in the state Daemon; `None`: in none.
+    pub(crate) fn set_seat(&self, index: u32, seat: Option<u32>) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).seat) }
+            .store(seat.map_or(0, |number| number + 1), Ordering::Release);
+    }
+
+    /// The request that was parked is the daemon's, in the state Daemon.
+    pub(crate) fn end_parking(&self, index: u32) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).parked) }
+            .store(0, Ordering::Release);
+    }
+
+    /// Takes a connection of which a request is parked, and is the daemon's: so nothing else uses it.
+    pub(crate) fn take(&self, index: u32) {
+        self.arrived_word(index)
+            .fetch_or(abi::BPFDB_CONNECTION_DAEMON, Ordering::SeqCst);
+    }
+
     /// How it is served: one of enum bpfdb_way.
     pub(crate) fn way(&self, index: u32) -> u32 {
         // SAFETY: as above.

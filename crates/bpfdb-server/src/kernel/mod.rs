@@ -7,6 +7,7 @@ pub(crate) mod cgroup;
 pub(crate) mod connections;
 pub(crate) mod flags;
 mod objects;
+pub(crate) mod park;
 pub(crate) mod prefetch;
 pub(crate) mod procedures;
 pub(crate) mod programs;

@@ -22,12 +22,25 @@ pub(super) const LARGE: &str = "large";
 pub(super) const PREFETCH: &str = "prefetch";
 pub(super) const PREFETCH_SEGMENT: &str = "prefetch_segment";
 
+/// Those that answer GETs of cold values: of what arrives, of what io_uring sends, and of what it has done.
+pub(super) const PARK: &str = "park";
+pub(super) const SENT: &str = "sent";
+pub(super) const COMPLETED: &str = "completed";
+
 /// The programs of `bpf/redis.bpf.c`.
 pub(crate) fn front_end() -> FrontEnd {
     FrontEnd {
         name: "redis",
         object: objects::REDIS,
-        later: &[APART, LARGE, PREFETCH, PREFETCH_SEGMENT],
+        later: &[
+            APART,
+            LARGE,
+            PREFETCH,
+            PREFETCH_SEGMENT,
+            PARK,
+            SENT,
+            COMPLETED,
+        ],
     }
 }
 

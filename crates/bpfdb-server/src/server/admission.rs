@@ -192,6 +192,7 @@ impl Server {
         let connection = &client.connection;
         let is_unix = connection.info.is_unix();
         self.count_connection(-1, is_unix);
+        connection.stand_up(&self.programs.connections);
         self.end_session(
             &connection.socket,
             connection.index,

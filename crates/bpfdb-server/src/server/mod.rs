@@ -121,6 +121,11 @@ impl Server {
         self.instance.prefetch_loader.clone()
     }
 
+    /// The same of the programs that answer GETs of cold values.
+    pub fn park_loader(&self) -> Option<ProgramLoader> {
+        self.instance.park_loader.clone()
+    }
+
     /// Serves until it is stopped. Nothing here waits for anything but events and the
     /// next time at which there is something to do: a connection that waits is put aside, and has
     /// its turn again.
@@ -273,6 +278,7 @@ impl Server {
                 self.release_held();
                 self.go_on_after_reads();
                 self.go_on_after_questions();
+                self.take_overdue();
             }
             Source::Stop => {}
         }
@@ -286,7 +292,8 @@ impl Drop for Server {
         self.refuse_waiting();
         self.instance.loader.end();
         self.instance.large_loader.end();
-        if let Some(loader) = &self.instance.prefetch_loader {
+        let loaders = [&self.instance.prefetch_loader, &self.instance.park_loader];
+        for loader in loaders.into_iter().flatten() {
             loader.end();
         }
     }

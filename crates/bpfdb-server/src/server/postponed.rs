@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::Server;
-use crate::connection::{Next, State};
+use crate::connection::{Connection, Next, State};
 use crate::executor::Executor;
 
 impl Server {
@@ -36,6 +36,23 @@ impl Server {
         for index in tier.take_ended_reads() {
             self.serve_if(index, Executor::has_read);
             self.close_those_told();
+        }
+    }
+
+    /// Requests that the kernel has parked for too long are the daemon's.
+    pub(super) fn take_overdue(&mut self) {
+        let Some(tier) = &self.instance.tier else {
+            return;
+        };
+        for (index, cookie) in tier.take_overdue() {
+            let is_it = |connection: &Connection| connection.cookie == cookie;
+            if self.connections.get(index).is_some_and(is_it) {
+                self.with_client(index, |server, client| {
+                    client.connection.take_overdue(&server.programs.connections);
+                    server.serve_handed_over(client)
+                });
+                self.close_those_told();
+            }
         }
     }
 

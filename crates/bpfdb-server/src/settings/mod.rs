@@ -233,6 +233,8 @@ settings! {
     tier_memory "tier-memory": Size => Size(0), Now;
     /// Have the kernel read such values before the daemon asks for them
     tier_prefetch "tier-prefetch": bool => false, Now;
+    /// Have the kernel answer a GET of such a value when it has read it, without the daemon
+    tier_kernel_gets "tier-kernel-gets": bool => false, Now;
 
     /// Folder with the tables that clients may open by TABLE OPEN; empty: tables in the data directory
     tables_dir "tables-dir": Option<PathBuf> => None, RestartProtected;

@@ -35,6 +35,7 @@ mod long_blocks;
 mod look_ups;
 mod multi;
 mod operation;
+mod park;
 mod pipelines;
 mod preempted;
 mod prefetch;

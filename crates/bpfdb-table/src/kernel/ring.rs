@@ -111,7 +111,7 @@ impl Ring {
     ) -> Result<Self> {
         let file = reopen(table)?;
         let settings = bpfdb_ring::Options {
-            idle: options.idle,
+            idle: Some(options.idle),
             processor: options.processor,
             completions: 2 * bpfdb_ring::ENTRIES,
         };

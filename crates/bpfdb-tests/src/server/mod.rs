@@ -55,7 +55,10 @@ pub struct TestServer {
     pub large_loader: ProgramLoader,
     /// Of those that begin reads of cold values, if it has any.
     pub prefetch_loader: Option<ProgramLoader>,
-    tier: Option<Arc<Tier>>,
+    /// Of those that answer GETs of them.
+    pub park_loader: Option<ProgramLoader>,
+    /// Its cold values, if it has any.
+    pub tier: Option<Arc<Tier>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<FrontEnd>>>,
     test_log: Option<TestLog>,
@@ -234,15 +237,20 @@ impl TestServer {
                     server.loader(),
                     server.large_loader(),
                     server.prefetch_loader(),
+                    server.park_loader(),
                 ))
                 .expect("the test waits");
             server.run()
         });
-        let Ok((address, stopper, loader, large_loader, prefetch_loader)) = receiver.recv() else {
+        let Ok((address, stopper, loader, large_loader, prefetch_loader, park_loader)) =
+            receiver.recv()
+        else {
             panic!("{:?}", thread.join().expect("no panic").err());
         };
-        if let Some(loader) = prefetch_loader.as_ref().filter(|loader| loader.is_asked()) {
-            loader.wait();
+        for loader in [&prefetch_loader, &park_loader].into_iter().flatten() {
+            if loader.is_asked() {
+                loader.wait();
+            }
         }
         ahead::register(address, loader.clone());
         Self {
@@ -252,6 +260,7 @@ impl TestServer {
             loader,
             large_loader,
             prefetch_loader,
+            park_loader,
             tier,
             stopper,
             thread: Some(thread),

@@ -5,7 +5,10 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::thread;
 
+use libbpf_rs::MapType;
+
 use super::*;
+use crate::bell::create_map;
 
 /// `IORING_OP_READ_FIXED` of a registered file.
 const READ_FIXED: u64 = 4 | 1 << 8;
@@ -22,9 +25,9 @@ fn prefetcher() -> Prefetcher {
 /// As the server has it.
 fn forgetful() -> Prefetcher {
     let bytes = size_of::<bpfdb_prefetching>();
-    let memory = create_map(MapType::Array, 4, bytes, 1, BPF_F_MMAPABLE).expect("a map");
+    let memory = create_array("memory", bytes, 1).expect("a map");
     let reads = create_reads().expect("a map");
-    let bell = create_map(MapType::RingBuf, 0, 0, 4096, 0).expect("a map");
+    let bell = create_map("bell", MapType::RingBuf, 0, 0, 4096, 0).expect("a map");
     Prefetcher::start(&PrefetchMaps {
         memory: memory.as_fd(),
         reads: reads.as_fd(),

@@ -146,7 +146,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-ring", &["abi", "mapped", "ring"]),
     of("bpfdb-tier", &[
-        "abi", "format", "prefetch", "figures", "runs", "check", "victims", "writer", "reads", "values", "compact", "demoter", "tier", "tests",
+        "abi", "bell", "format", "prefetch", "park", "figures", "runs", "check", "victims", "writer", "reads", "values", "compact", "demoter", "tier", "tests",
     ]),
     of("bpfdb-durability", &[
         "budget", "error", "pace", "waiters", "wall", "home", "shared", "value_type", "feed", "load",
@@ -171,7 +171,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-server", &[
         "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
         "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures",
-        "kernel/apart", "kernel/prefetch", "kernel/waiting", "stats", "eviction", "tables",
+        "kernel/apart", "kernel/prefetch", "kernel/park", "kernel/waiting", "stats", "eviction", "tables",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
