@@ -1,4 +1,4 @@
-//! Drivers of other languages as they are, in both modes: their pools, prepared statements, transactions, copies, errors,
+//! Drivers of other languages as they are, by the kernel and by the process: their pools, prepared statements, transactions, copies, errors,
 //! requests to cancel and notifications. Each does the same without the proxy first. Some come in by SCRAM-SHA-256.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use bpfdb_proxy::settings::{AuthType, PoolMode};
 use bpfdb_tests::install::{self, Source, run};
 
 use crate::postgres::{self, PASSWORD, SECRETIVE, USER};
-use crate::proxy::{TestProxy, WAYS};
+use crate::proxy::{TestProxy, WAYS, Way};
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 /// Fewer than the clients have connections.
@@ -15,18 +15,39 @@ const SERVERS: usize = 3;
 /// As many as they have together.
 const SERVERS_OF_SESSIONS: usize = 20;
 
-/// Runs a program without the proxy, then on each way and in both modes. It gets a port, a user and a name for its
+type Served = (Way, PoolMode);
+
+/// What the drivers meet in `make test`: programs in the kernel, and none.
+const SHORT: [Served; 3] = [
+    (Way::Kernel, PoolMode::Transaction),
+    (Way::Kernel, PoolMode::Session),
+    (Way::Plain, PoolMode::Transaction),
+];
+
+fn all() -> Vec<Served> {
+    let modes = [PoolMode::Transaction, PoolMode::Session];
+    let of_way = |way| modes.map(|mode| (way, mode));
+    WAYS.into_iter().flat_map(of_way).collect()
+}
+
+/// Runs a program without the proxy, then as each of SHORT says. It gets a port, a user and a name for its
 /// tables, and says of each driver that all went as it should.
 fn serves(run: impl Fn(&[&str]) -> String, names: &[&str]) {
-    serves_as(USER, None, run, names);
+    serves_as(&SHORT, USER, None, run, names);
 }
 
 /// The same as a user with a password, which the program gets behind the other arguments.
 fn serves_by_scram(run: impl Fn(&[&str]) -> String, names: &[&str]) {
-    serves_as(SECRETIVE, Some(PASSWORD), run, names);
+    serves_as(&SHORT, SECRETIVE, Some(PASSWORD), run, names);
 }
 
-fn serves_as(user: &str, password: Option<&str>, run: impl Fn(&[&str]) -> String, names: &[&str]) {
+fn serves_as(
+    served: &[Served],
+    user: &str,
+    password: Option<&str>,
+    run: impl Fn(&[&str]) -> String,
+    names: &[&str],
+) {
     let runs = |port: u16, name: &str| {
         let port = port.to_string();
         let mut arguments = vec![port.as_str(), user, name];
@@ -39,22 +60,20 @@ fn serves_as(user: &str, password: Option<&str>, run: impl Fn(&[&str]) -> String
         }
     };
     runs(postgres::shared().port, "direct");
-    for way in WAYS {
-        for mode in [PoolMode::Transaction, PoolMode::Session] {
-            let proxy = TestProxy::with(way, |settings| {
-                settings.pool_mode = mode;
-                if let Some(password) = password {
-                    settings.auth_type = AuthType::Scram;
-                    settings.users.insert(user.into(), password.into());
-                }
-                settings.default_pool_size = match mode {
-                    PoolMode::Session => SERVERS_OF_SESSIONS,
-                    _ => SERVERS,
-                };
-            });
-            eprintln!("{way:?}, {mode}");
-            runs(proxy.port, &mode.to_string());
-        }
+    for &(way, mode) in served {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.pool_mode = mode;
+            if let Some(password) = password {
+                settings.auth_type = AuthType::Scram;
+                settings.users.insert(user.into(), password.into());
+            }
+            settings.default_pool_size = match mode {
+                PoolMode::Session => SERVERS_OF_SESSIONS,
+                _ => SERVERS,
+            };
+        });
+        eprintln!("{way:?}, {mode}");
+        runs(proxy.port, &mode.to_string());
     }
 }
 
@@ -130,6 +149,25 @@ fn pgx_works() {
 #[test]
 fn pq_works() {
     serves_by_scram(go("pq"), &["pq"]);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_drivers_work_on_all_ways() {
+    let all = all();
+    let open = |run: &dyn Fn(&[&str]) -> String, names: &[&str]| {
+        serves_as(&all, USER, None, run, names);
+    };
+    open(&python("run.py"), &["psycopg", "asyncpg", "sqlalchemy"]);
+    open(&python("run_django.py"), &["django"]);
+    open(&node("run.mjs"), &["pg"]);
+    open(&node("run_postgres.mjs"), &["postgres"]);
+    open(&go("pgx"), &["pgx"]);
+    let closed = |run: &dyn Fn(&[&str]) -> String, name| {
+        serves_as(&all, SECRETIVE, Some(PASSWORD), run, &[name]);
+    };
+    closed(&python("run_psycopg2.py"), "psycopg2");
+    closed(&go("pq"), "pq");
 }
 
 #[test]
