@@ -413,8 +413,8 @@ static __always_inline bool completion_is_ours(const struct completion *completi
 	return LOAD(parking.context) && completion->ring == parking.context;
 }
 
-/* The thread that submits does this itself. The bell's poll has to go on; if there is no place for it, the daemon wakes
- * the thread after a while. */
+/* The thread that submits does this itself. The bell's poll has to go on; if there is no place for it, the
+ * thread looks at the queue by itself after a while. */
 static __always_inline void bell_completed(const struct completion *completion)
 {
 	STORE(parking.thread, (u32)bpf_get_current_pid_tgid());

@@ -6,9 +6,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::io_uring::{
-    IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_enter, io_uring_files_update,
-    io_uring_params, io_uring_ptr, io_uring_register, io_uring_setup,
+    IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, Timespec, io_uring_enter,
+    io_uring_enter_arg, io_uring_files_update, io_uring_getevents_arg, io_uring_params,
+    io_uring_ptr, io_uring_register, io_uring_setup,
 };
 
 use crate::abi::{self, bpfdb_ring};
@@ -217,23 +219,12 @@ impl Ring {
     }
 
     /// Of a ring without a thread of io_uring: submits what stands in the queue, and waits for a completion that
-    /// is not taken yet. What else the kernel does for these requests it does in the thread that has submitted them.
+    /// is not taken yet, but not longer than `most`. What else the kernel does for these requests it does in the thread
+    /// that has submitted them.
     ///
     /// # Errors
     /// Those of the system; `Interrupted`: a signal has come.
-    pub fn submit_and_wait(&self) -> io::Result<()> {
-        self.enter(1, IoringEnterFlags::GETEVENTS)
-    }
-
-    /// The same, and waits for nothing.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn submit(&self) -> io::Result<()> {
-        self.enter(0, IoringEnterFlags::empty())
-    }
-
-    fn enter(&self, completions: u32, flags: IoringEnterFlags) -> io::Result<()> {
+    pub fn submit_and_wait(&self, most: Duration) -> io::Result<()> {
         let word = |word: &AtomicU32| word.load(Ordering::Acquire);
         let (head, tail) = (
             word(self.word(|ring| ring.sq_head)),
@@ -241,9 +232,20 @@ impl Ring {
         );
         // Were it more than there are, the kernel would not wait.
         let requests = tail.wrapping_sub(head);
-        // SAFETY: what stands in the queue was put there by those who promise that it may be done.
-        let entered = unsafe { io_uring_enter(self.ring.as_fd(), requests, completions, flags) };
-        Ok(entered.map(drop)?)
+        let most = Timespec::try_from(most).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let wait = io_uring_getevents_arg {
+            ts: io_uring_ptr::new((&raw const most).cast_mut().cast()),
+            ..Default::default()
+        };
+        let flags = IoringEnterFlags::GETEVENTS | IoringEnterFlags::EXT_ARG;
+        // SAFETY: what stands in the queue was put there by those who promise that it may be done; the time
+        // lives until the call has ended.
+        let entered =
+            unsafe { io_uring_enter_arg(self.ring.as_fd(), requests, 1, flags, Some(&wait)) };
+        match entered {
+            Ok(_) | Err(Errno::TIME) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether requests wait in the queue, and io_uring's thread sleeps, so that they do until

@@ -38,7 +38,7 @@ const _: () = assert!(
 
 /// A request that waits for so long is the daemon's.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Between two looks for one.
+/// Between two looks for one, and at the queue if no bell tells of it.
 const LOOK: Duration = Duration::from_millis(25);
 /// `IORING_OP_NOP`.
 const NOP: u64 = 0;
@@ -317,7 +317,8 @@ impl Parker {
 
     // ---- What programs ask io_uring for ----------------------------------------------
 
-    /// Submits it, until it is told to stop. Completions are the program's: they run it, in this thread.
+    /// Submits it, until it is told to stop. Completions are the program's: they run it, in this thread. No other thread
+    /// submits: `redis_answer` would take a reply that it sends for one of the daemon's, which nobody has committed.
     fn submit(&self, stopped: &AtomicBool) {
         // SAFETY: an address within the mapping.
         let waits = self.flag(|all| unsafe { &raw mut (*all).waits });
@@ -326,7 +327,8 @@ impl Parker {
             self.bell.empty();
             // In this order: what is put into the queue from here on rings the bell.
             waits.store(1, Ordering::SeqCst);
-            let waited = self.ring.submit_and_wait();
+            // Now and then without a bell: a program may have found no room for it.
+            let waited = self.ring.submit_and_wait(LOOK);
             waits.store(0, Ordering::SeqCst);
             if let Err(error) = waited
                 && error.kind() != io::ErrorKind::Interrupted
@@ -334,16 +336,6 @@ impl Parker {
                 tracing::warn!(%error, "io_uring does not take requests");
                 thread::park_timeout(LOOK);
             }
-        }
-    }
-
-    /// Has the thread that submits look at the queue.
-    fn wake(&self) {
-        let entry: Entry = [NOP, 0, 0, 0, 0, 0, 0, 0];
-        // SAFETY: it names nothing.
-        if unsafe { self.ring.put(&entry) } {
-            // Its completion ends the wait. If it cannot be submitted here, the thread does that when it wakes.
-            let _ = self.ring.submit();
         }
     }
 
@@ -367,8 +359,6 @@ impl Parker {
         if found.is_empty() {
             return;
         }
-        // It may have missed its bell.
-        self.wake();
         let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
         overdue.extend(found);
         drop(overdue);
@@ -537,7 +527,6 @@ impl Drop for Threads {
         self.parker.enable(false);
         self.stop.store(true, Ordering::SeqCst);
         while self.threads.iter().any(|thread| !thread.is_finished()) {
-            self.parker.wake();
             for thread in &self.threads {
                 thread.thread().unpark();
             }
