@@ -160,16 +160,17 @@ static __always_inline void park_completed(const struct completion *completion)
 {
 	u32 number = completion->user_data & (BPFDB_SEATS - 1);
 	struct bpfdb_seat *seat = seat_at(number);
+	u32 connection;
+	u64 cookie;
 
 	if (!seat)
 		return;
+	/* Before: afterwards the seat may be another connection's. */
+	connection = LOAD(seat->connection);
+	cookie = LOAD_ACQUIRE(seat->cookie);
 	switch (seat_completed(number, seat, completion)) {
-	case PARK_FAILED:
-		park_raise(seat->connection, seat->cookie, BPFDB_CONNECTION_DAEMON);
-		break;
-	case PARK_BROKEN:
-		park_raise(seat->connection, seat->cookie, BPFDB_CONNECTION_BROKEN);
-		break;
+	case PARK_FAILED: park_raise(connection, cookie, BPFDB_CONNECTION_DAEMON); break;
+	case PARK_BROKEN: park_raise(connection, cookie, BPFDB_CONNECTION_BROKEN); break;
 	case PARK_GOES_ON: break;
 	}
 }
