@@ -1,10 +1,10 @@
-//! Large collections of a snapshot, whose elements are in pages ([`bpfdb_values::big`]). A copy has them as it has
-//! others: in one run.
+//! Large collections and streams of a snapshot, whose elements are in pages ([`bpfdb_values::big`]). A copy has them
+//! as it has others: in one run, or in the bytes of a short stream.
 
 use std::rc::Rc;
 
 use bpfdb::{Entry, Keyspace, Session, Status, ValueType};
-use bpfdb_values::big::{Big, Head, Page, PageKey, Pages};
+use bpfdb_values::big::{Big, Head, Page, PageKey, Pages, Shape};
 use bpfdb_values::run::Malformed;
 
 use crate::collection::kind_of;
@@ -18,17 +18,21 @@ pub(crate) fn is_page(key: &[u8]) -> bool {
     key.starts_with(&PREFIX)
 }
 
-/// The value of a large collection becomes the run of all elements; any other stays.
+/// The value of a large collection or stream becomes the bytes that one has which is not large; any other stays.
 pub(crate) fn whole(
     session: &mut Session,
     kind: ValueType,
     mut entry: Entry,
 ) -> Result<Entry, Error> {
-    let Some(kind) = kind_of(kind) else {
-        return Ok(entry);
+    let shape = match kind {
+        ValueType::STREAM => Shape::Stream,
+        kind => match kind_of(kind) {
+            Some(kind) => kind.into(),
+            None => return Ok(entry),
+        },
     };
     if let Some(head) = Head::parse(&entry.value).map_err(damaged)? {
-        let whole = Big::open(kind, head, SnapshotPages(session)).whole();
+        let whole = Big::open(shape, head, SnapshotPages(session)).whole();
         entry.value = whole.map_err(|Failed(status)| Error::Snapshot(status))?;
     }
     Ok(entry)

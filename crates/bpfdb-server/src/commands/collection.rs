@@ -12,7 +12,7 @@
 //! own beside them, by `read` and [`stored_for_update`].
 
 use bpfdb::{Entry, Head, Session, ValueType};
-use bpfdb_values::big::{self, Big};
+use bpfdb_values::big::{self, Big, Shape};
 use bpfdb_values::limits;
 use bpfdb_values::run::{Malformed, Run};
 
@@ -23,7 +23,7 @@ use super::{Failure, Outcome};
 use crate::protocol::reply::{self, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
-const TOO_LONG: &str = "ERR collection exceeds maximum allowed size (512 MiB)";
+pub(super) const TOO_LONG: &str = "ERR collection exceeds maximum allowed size (512 MiB)";
 
 /// A large collection in a transaction.
 pub(super) type Large<'s> = Big<SessionPages<'s>>;
@@ -111,17 +111,17 @@ pub(super) fn load_value(
     }
 }
 
-/// A large collection as the run that a small one would have; of others the entry as it is. In a transaction.
+/// A large collection as the run that a small one would have, a large stream as the bytes of a short one; of others the entry as it is. In a transaction.
 fn whole(
     session: &mut Session,
     kind: ValueType,
     mut entry: Entry,
     access: Access,
 ) -> Result<Entry, Failure> {
-    let (Some(kind), Some(head)) = (kind_of(kind), big::Head::parse(&entry.value)?) else {
+    let (Some(shape), Some(head)) = (shape_of(kind), big::Head::parse(&entry.value)?) else {
         return Ok(entry);
     };
-    let mut large = Big::open(kind, head, SessionPages::new(session, access));
+    let mut large = Big::open(shape, head, SessionPages::new(session, access));
     entry.value = large.whole()?;
     Ok(entry)
 }
@@ -147,6 +147,14 @@ pub(super) fn kind_of(kind: ValueType) -> Option<limits::Kind> {
         ValueType::SET => Some(limits::Kind::Set),
         ValueType::SORTED_SET => Some(limits::Kind::SortedSet),
         _ => None,
+    }
+}
+
+/// `None`: values of this type are never large in the way of collections.
+pub(super) fn shape_of(kind: ValueType) -> Option<Shape> {
+    match kind {
+        ValueType::STREAM => Some(Shape::Stream),
+        kind => kind_of(kind).map(Shape::Collection),
     }
 }
 
@@ -274,7 +282,7 @@ pub(super) fn load_for_update(
     whole(session, kind, entry, Access::Exclusive).map(Some)
 }
 
-fn load_value_for_update(
+pub(super) fn load_value_for_update(
     session: &mut Session,
     key: &[u8],
     kind: ValueType,
@@ -383,7 +391,7 @@ fn entry(head: Head, kind: ValueType) -> Result<Option<Entry>, Failure> {
     Ok(head.value.map(|value| Entry { value, expires_at }))
 }
 
-/// Gives a key a collection of these bytes; `None`: it has no element any more.
+/// Gives a key a collection or a stream of these bytes; `None`: it has no element any more.
 ///
 /// # Errors
 /// A collection that is too long, of which nothing is written.
@@ -401,9 +409,9 @@ pub(super) fn put(
     if bytes.len() as u64 > VALUE_MAX {
         return Err(TOO_LONG.into());
     }
-    match kind_of(kind) {
-        Some(collection) if is_to_be_large(bytes) => {
-            let head = large::store(session, key, collection, bytes)?;
+    match shape_of(kind) {
+        Some(shape) if is_to_be_large(shape, bytes) => {
+            let head = large::store(session, key, shape, bytes)?;
             Ok(session.set_typed(key, kind, &head.to_bytes(), expires_at)?)
         }
         _ => Ok(session.set_typed(key, kind, bytes, expires_at)?),
@@ -445,9 +453,9 @@ pub(super) fn load_elements(
     Ok(Some(entry.value))
 }
 
-/// The head of the large collection that this value is; `None`: it is another value.
+/// The head of the large collection, or stream, that this value is; `None`: it is another value.
 pub(super) fn large_head(head: &Head) -> Result<Option<big::Head>, Malformed> {
-    match (&head.value, kind_of(head.value_type)) {
+    match (&head.value, shape_of(head.value_type)) {
         (Some(value), Some(_)) => big::Head::parse(value),
         _ => Ok(None),
     }

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Emptier, Emptying, Engine, Hand, InVain, Sample, Session, Status, ValueType, Victim};
+use bpfdb_values::big::head;
 
 use super::Shared;
 use super::held::Held;
@@ -50,6 +51,8 @@ const STEP_PAGES: u32 = 16;
 const PAGE: u64 = bpfdb::abi::BPFDB_PAGE_SIZE as u64;
 /// Pages that a write needs besides those of a large value: for a size of slots, and for the index.
 const PAGES_BESIDE: u64 = 2;
+/// The same for a write that has asked again and again: of so many sizes its values are at most.
+const PAGES_BESIDE_MOST: u64 = 64;
 /// What may be free without use, before pages are made free instead of more: of so many bytes one, and some
 /// pages, because each size has some that are not full. Never more than the second share.
 const SPARE_SHARE: u64 = 16;
@@ -94,6 +97,8 @@ pub(super) struct Worker {
     made_at: Instant,
     /// Pages that are looked at for each of them: more after such a look in vain.
     looks: u64,
+    /// Free pages that a write needs for what is short: more while it asks again.
+    pages_beside: u64,
     in_vain: InVain,
     is_hopeless: bool,
     /// Nothing is done before.
@@ -115,6 +120,7 @@ impl Worker {
             made: 0,
             made_at: Instant::now(),
             looks: LOOKS,
+            pages_beside: PAGES_BESIDE,
             in_vain: InVain::default(),
             is_hopeless: false,
             rests_until: Instant::now(),
@@ -231,7 +237,13 @@ impl Worker {
     /// else pages are made free.
     fn answer(&mut self, asked: u64, pages_left: u64, insists: bool) -> Result<Option<Duration>> {
         let wanted = self.engine.take_room_wanted();
-        let needed = wanted.div_ceil(PAGE) + PAGES_BESIDE;
+        // A transaction whose values are of many sizes needs a page for each. It gives them back when it finds none
+        // for the next, so that as many would be left as before.
+        self.pages_beside = match insists {
+            true => (2 * self.pages_beside).min(PAGES_BESIDE_MOST),
+            false => PAGES_BESIDE,
+        };
+        let needed = wanted.div_ceil(PAGE) + self.pages_beside;
         if pages_left >= needed {
             // It has another reason, which passes.
             self.answered = asked;
@@ -427,5 +439,10 @@ fn put_off(status: Status) -> Duration {
 }
 
 fn may_be_head(victim: &Victim) -> bool {
-    victim.value_type() != ValueType::STRING && victim.len == bpfdb_values::big::head::LEN as u64
+    let len = match victim.value_type() {
+        ValueType::STRING => return false,
+        ValueType::STREAM => head::STREAM_LEN,
+        _ => head::LEN,
+    };
+    victim.len == len as u64
 }

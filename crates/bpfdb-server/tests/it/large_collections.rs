@@ -14,14 +14,14 @@ const MANY: usize = 20_000;
 /// Words of a request.
 const WORDS: usize = 1000;
 
-fn asked(client: &mut Client, words: &[&str]) -> Reply {
+pub(crate) fn asked(client: &mut Client, words: &[&str]) -> Reply {
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     let bytes = client.ask(&words);
     let (reply, _) = Reply::parse(&bytes).expect("a reply");
     reply
 }
 
-fn number(client: &mut Client, command: &str) -> i64 {
+pub(crate) fn number(client: &mut Client, command: &str) -> i64 {
     let words: Vec<&str> = command.split(' ').collect();
     let reply = asked(client, &words);
     reply
@@ -29,7 +29,7 @@ fn number(client: &mut Client, command: &str) -> i64 {
         .unwrap_or_else(|| panic!("{command}: {reply:?}"))
 }
 
-fn text(reply: &Reply) -> String {
+pub(crate) fn text(reply: &Reply) -> String {
     String::from_utf8(reply.text.clone()).expect("text")
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn page_keys(engine: &Engine) -> BTreeSet<Vec<u8>> {
 }
 
 /// Records that are pages.
-fn pages(engine: &Engine) -> usize {
+pub(crate) fn pages(engine: &Engine) -> usize {
     page_keys(engine).len()
 }
 
@@ -97,12 +97,12 @@ fn pages_of_one(engine: &Engine) -> usize {
 }
 
 #[track_caller]
-fn all_pages_go(engine: &Engine) {
+pub(crate) fn all_pages_go(engine: &Engine) {
     wait_until("no page is left", || pages(engine) == 0);
 }
 
 /// A server without pages: those that the test before has left are collected.
-fn shared() -> Lent {
+pub(crate) fn shared() -> Lent {
     let server = TestServer::shared();
     all_pages_go(&server.engine);
     server

@@ -32,6 +32,7 @@ mod limits;
 mod listings;
 mod local;
 mod long_blocks;
+mod long_streams;
 mod look_ups;
 mod multi;
 mod operation;

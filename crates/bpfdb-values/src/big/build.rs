@@ -26,10 +26,10 @@ pub fn build<P: Pages>(
         .iter()
         .map(|(key, value)| key.len() + value.len())
         .sum();
-    if kind != Kind::List {
+    if big.shape.has_table() {
         big.build_table(&entries, bytes);
     }
-    if matches!(kind, Kind::List | Kind::SortedSet) {
+    if big.shape.has_tree() {
         big.plant(&entries)?;
     }
     big.head.elements = entries.len() as u64;

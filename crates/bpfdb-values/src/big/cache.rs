@@ -11,6 +11,8 @@ use crate::run::Malformed;
 
 /// Bytes of a page's record in a log, beside those of the page: about.
 const RECORD: usize = 64;
+/// A value of more bytes is no part of its record in a log.
+const LARGE: usize = 32 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Cache<P> {
@@ -94,10 +96,16 @@ impl<P: Pages> Cache<P> {
 
     /// One that was removed counts as a record without a value.
     pub(super) fn changed_bytes(&self) -> usize {
-        let changed = self.known.values().filter(|known| known.has_changed);
-        changed
-            .map(|known| RECORD + known.bytes.as_ref().map_or(0, |bytes| bytes.len()))
-            .sum()
+        let changed = self.known.iter().filter(|(_, known)| known.has_changed);
+        let bytes = changed.map(|(&place, known)| {
+            let len = known.bytes.as_ref().map_or(0, |bytes| bytes.len());
+            RECORD
+                + match place {
+                    Place::GROUPS => len.min(LARGE),
+                    _ => len,
+                }
+        });
+        bytes.sum()
     }
 
     /// Gives a page these bytes. One that was not read is new.

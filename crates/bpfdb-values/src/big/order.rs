@@ -1,5 +1,8 @@
-//! The order of the members of a sorted set, as bytes: those of the score, the highest first, and the member.
+//! The order of elements, as bytes. In a sorted set: those of the score, the highest first, and the member. In a
+//! stream: the key, which is an identifier with its highest byte first.
 
+use super::Shape;
+use crate::limits::Kind;
 use crate::run::{self, Malformed};
 
 /// What the order of a member is compared by.
@@ -7,7 +10,18 @@ pub(super) fn order(sortable: u64, member: &[u8]) -> Vec<u8> {
     [&sortable.to_be_bytes()[..], member].concat()
 }
 
-/// Of an entry of a leaf.
+impl Shape {
+    /// Of an entry of a leaf; `None`: elements are where they were put, and have no order of their own.
+    pub(super) fn order_of(self, entry: (&[u8], &[u8])) -> Result<Option<Vec<u8>>, Malformed> {
+        match self {
+            Self::Collection(Kind::SortedSet) => order_of(entry).map(Some),
+            Self::Collection(_) => Ok(None),
+            Self::Stream => Ok(Some(entry.0.to_vec())),
+        }
+    }
+}
+
+/// Of a member of a sorted set.
 pub(super) fn order_of((member, value): (&[u8], &[u8])) -> Result<Vec<u8>, Malformed> {
     Ok(order(sortable_of(value)?, member))
 }

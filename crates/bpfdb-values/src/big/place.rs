@@ -13,6 +13,9 @@ impl Place {
     /// The root of the tree.
     pub const ROOT: Self = Self::of(2, 0);
 
+    /// The groups of a stream.
+    pub(super) const GROUPS: Self = Self::of(5, 0);
+
     const fn of(what: u8, number: u64) -> Self {
         Self((what as u64) << NUMBER_BITS | number)
     }

@@ -19,7 +19,7 @@ pub fn remove<P: Pages>(pages: &mut P, identity: u64, most: usize) -> Result<boo
         identity,
         left: most.max(1),
     };
-    Ok(remains.prune(Place::ROOT, 0)? && remains.remove_buckets()?)
+    Ok(remains.prune(Place::ROOT, 0)? && remains.remove_buckets()? && remains.remove_groups()?)
 }
 
 #[derive(Debug)]
@@ -69,6 +69,13 @@ impl<P: Pages> Remains<'_, P> {
             }
         }
         self.remove(page)?;
+        Ok(true)
+    }
+
+    fn remove_groups(&mut self) -> Result<bool, P::Error> {
+        if self.pages.read(self.key(Place::GROUPS))?.is_some() {
+            self.remove(Place::GROUPS)?;
+        }
         Ok(true)
     }
 

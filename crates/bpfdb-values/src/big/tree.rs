@@ -10,7 +10,8 @@
 //! ```
 //!
 //! In a list separators are empty. In a sorted set an element's order is that of eight bytes of its score,
-//! the highest first, and its member behind them; a separator is a beginning of that.
+//! the highest first, and its member behind them, and in a stream that of its key; a separator is a beginning of
+//! that.
 //!
 //! A change replaces entries of a leaf. The leaf may then have to be divided, or joined with the one beside
 //! it, or to go: its parent's entries are replaced in the same way, and so on up to the root. The root stays
@@ -21,12 +22,10 @@ use std::rc::Rc;
 
 use super::Big;
 use super::children::{Aim, BAD_CHILD, Child, children};
-use super::order::order_of;
 use super::page::{self, Page, Pages};
 use super::place::Place;
 use super::table::EMPTY;
 use crate::edit::Writer;
-use crate::limits::Kind;
 use crate::run::{self, HEADER, History, Malformed, NARROW_ENTRY, Run, WIDE_ENTRY};
 
 /// Pages above a leaf, at most: a page that is divided has at least [`CHILDREN_MIN`] children, so no tree becomes so high.
@@ -179,6 +178,16 @@ impl<P: Pages> Big<P> {
             let (range, joined) = self.joined(&parent, step.child, page, bytes)?;
             let separator = child_at(&parent, range.start)?.separator.to_vec();
             let parts = self.parts(page, separator, joined, growth)?;
+            if let [part] = &parts[..]
+                && range.len() == 1
+                && elements_of(page, &Run::parse(&part.bytes)?)?
+                    == child_at(&parent, step.child)?.count
+            {
+                // Nothing above says anything else of it.
+                let [part] = <[Part; 1]>::try_from(parts).expect("one part");
+                self.cache.put(page, part.bytes);
+                return Ok(());
+            }
             growth = Growth::of_children(&range, parent.len());
             bytes = self.replaced(&parent, range, page, parts)?;
             page = step.page;
@@ -265,11 +274,11 @@ impl<P: Pages> Big<P> {
         if !page.is_leaf() {
             return Ok(behind.0.to_vec());
         }
-        if self.kind == Kind::List {
+        let (Some(before), Some(mut behind)) =
+            (self.shape.order_of(before)?, self.shape.order_of(behind)?)
+        else {
             return Ok(Vec::new());
-        }
-        let before = order_of(before)?;
-        let mut behind = order_of(behind)?;
+        };
         let common = before
             .iter()
             .zip(&behind)

@@ -2,41 +2,44 @@
 
 use std::rc::Rc;
 
-use super::Big;
 use super::children::children;
 use super::page::{self, Page, Pages};
 use super::place::Place;
 use super::tree::{Gathered, HEIGHT_MAX, TOO_HIGH};
+use super::{Big, Shape};
 use crate::limits::Kind;
 use crate::run::{HEADER, Malformed, NARROW_ENTRY, NARROW_MAX, Run, WIDE_ENTRY};
 use crate::set::Set;
+use crate::stream::value;
 
 const NOTHING_BELOW: Malformed = Malformed("a page of a tree without elements");
 const OTHER_NUMBER: Malformed = Malformed("a large collection of another number of elements");
 
 impl<P: Pages> Big<P> {
-    /// The bytes of its run. The elements of a list and of a sorted set are in their order.
+    /// The bytes of its run, or of the stream that a short one has. The elements of a list and of a sorted set are in their order.
     ///
     /// # Errors
     /// Those of the pages.
     pub fn whole(&mut self) -> Result<Vec<u8>, P::Error> {
         self.admit(self.head.elements)?;
         let mut gathered = Gathered::default();
-        match self.kind {
-            Kind::Hash | Kind::Set => {
-                for bucket in 0..self.head.buckets {
-                    let page = self.cache.passing(Place::bucket(bucket))?;
-                    self.add(page, &mut gathered)?;
-                }
+        if self.shape.has_tree() {
+            self.gather(Place::ROOT, 0, &mut gathered)?;
+        } else {
+            for bucket in 0..self.head.buckets {
+                let page = self.cache.passing(Place::bucket(bucket))?;
+                self.add(page, &mut gathered)?;
             }
-            Kind::List | Kind::SortedSet => self.gather(Place::ROOT, 0, &mut gathered)?,
         }
         if gathered.len() != self.head.elements {
             return Err(OTHER_NUMBER.into());
         }
-        let run = gathered.finish(self.head.history)?;
         let history = self.head.history;
-        if self.kind == Kind::Set && !history.not_integers && !history.not_compact {
+        let run = gathered.finish(history)?;
+        if self.shape == Shape::Stream {
+            return self.whole_stream(&run);
+        }
+        if self.shape == Kind::Set.into() && !history.not_integers && !history.not_compact {
             // Integers are in their order.
             return Ok(Set::read(&run)?.write());
         }
@@ -78,8 +81,7 @@ impl<P: Pages> Big<P> {
     /// Adds the elements of a bucket, or of a leaf, which has one.
     fn add(&mut self, page: Rc<Page>, gathered: &mut Gathered) -> Result<(), P::Error> {
         let len = Run::parse(&page)?.len();
-        let has_leaves = matches!(self.kind, Kind::List | Kind::SortedSet);
-        if len == 0 && has_leaves && self.head.elements > 0 {
+        if len == 0 && self.shape.has_tree() && self.head.elements > 0 {
             return Err(NOTHING_BELOW.into());
         }
         if gathered.len() + len as u64 > self.head.elements {
@@ -91,8 +93,12 @@ impl<P: Pages> Big<P> {
         Ok(())
     }
 
-    /// Bytes of that run, at most.
+    /// Bytes of that run, or stream, at most.
     pub fn whole_len(&self) -> u64 {
+        if let Some(stream) = &self.head.stream {
+            let places = self.head.elements * value::PLACE as u64;
+            return value::HEAD as u64 + u64::from(stream.groups_len) + places + self.head.bytes;
+        }
         let is_wide = self.head.history.longest as usize > NARROW_MAX;
         let entry = if is_wide { WIDE_ENTRY } else { NARROW_ENTRY };
         HEADER as u64 + self.head.bytes + self.head.elements * entry as u64

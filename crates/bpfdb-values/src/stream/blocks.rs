@@ -9,8 +9,8 @@ use crate::run::Malformed;
 /// A block: its identifier and its bytes.
 pub type Stored<'a> = (Id, Cow<'a, [u8]>);
 
-/// Blocks by their identifiers. A stream reads and writes them by these calls alone, so that they may
-/// lie in the stream's value ([`Inline`]) or in records of their own.
+/// Blocks by their identifiers. A stream reads and writes them by these calls alone: they lie in the stream's value
+/// ([`Inline`]), or in pages ([`Paged`](crate::big::stream::Paged)).
 pub trait Blocks {
     type Error: From<Malformed>;
 
@@ -27,6 +27,12 @@ pub trait Blocks {
 
     /// All identifiers, ascending.
     fn ids(&mut self) -> Result<Vec<Id>, Self::Error>;
+
+    /// The bytes of the groups, if they lie where the blocks are
+    /// ([`KeptGroups::Stored`](super::KeptGroups::Stored)).
+    fn stored_groups(&mut self) -> Result<Vec<u8>, Self::Error> {
+        Ok(Vec::new())
+    }
 }
 
 /// Blocks that lie in the value of their stream.

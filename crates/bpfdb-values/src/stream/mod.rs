@@ -10,7 +10,8 @@
 //! words.rs    a stream as words that people read
 //! ```
 //!
-//! A stream without entries is a value too: its last identifier and its groups stay.
+//! A stream without entries is a value too: its last identifier and its groups stay. The blocks of a long one, and
+//! its groups, lie in pages ([`crate::big::stream`]).
 //!
 //! Invariants
 //!  1. `length` counts the entries of all blocks that were not deleted; `first` is the first of them.
@@ -96,6 +97,8 @@ impl State {
 #[derive(Clone, Debug)]
 pub enum KeptGroups<'a> {
     Bytes(&'a [u8]),
+    /// Where the blocks are ([`Blocks::stored_groups`]).
+    Stored,
     Read(Groups),
 }
 
@@ -117,21 +120,37 @@ impl<B: Default> Default for Stream<'_, B> {
     }
 }
 
-impl<B> Stream<'_, B> {
-    /// # Errors
-    /// Bytes that are no groups.
-    pub fn groups(&mut self) -> Result<&mut Groups, Malformed> {
-        if let KeptGroups::Bytes(bytes) = self.groups {
-            self.groups = KeptGroups::Read(value::read_groups(bytes)?);
-        }
-        match &mut self.groups {
-            KeptGroups::Read(groups) => Ok(groups),
-            KeptGroups::Bytes(_) => Err(Malformed("groups that were not read")),
+impl<'a, B> Stream<'a, B> {
+    /// The same stream with other blocks, which are made of its own.
+    pub fn map_blocks<C>(self, blocks: impl FnOnce(B) -> C) -> Stream<'a, C> {
+        Stream {
+            state: self.state,
+            groups: self.groups,
+            blocks: blocks(self.blocks),
         }
     }
 }
 
 impl<B: Blocks> Stream<'_, B> {
+    /// # Errors
+    /// Bytes that are no groups, and those of the blocks.
+    pub fn groups(&mut self) -> Result<&mut Groups, B::Error> {
+        let read = match &self.groups {
+            KeptGroups::Bytes(bytes) => Some(value::read_groups(bytes)?),
+            KeptGroups::Stored => Some(value::read_groups(&self.blocks.stored_groups()?)?),
+            KeptGroups::Read(_) => None,
+        };
+        if let Some(groups) = read {
+            self.groups = KeptGroups::Read(groups);
+        }
+        match &mut self.groups {
+            KeptGroups::Read(groups) => Ok(groups),
+            KeptGroups::Bytes(_) | KeptGroups::Stored => {
+                Err(Malformed("groups that were not read").into())
+            }
+        }
+    }
+
     /// Adds an entry behind all others. Its words are fields and values, one behind the other.
     ///
     /// # Errors
@@ -326,4 +345,4 @@ fn show_each<'a, E>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,8 +9,9 @@ use super::*;
 
 type Model = Vec<(Id, Vec<Vec<u8>>)>;
 
+/// What is done to a stream. A number of a new entry is how many milliseconds it is behind the last one.
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Add(u64, Vec<Vec<u8>>),
     Delete(prop::sample::Index),
     Trim(u64, bool),
@@ -30,7 +31,7 @@ fn words() -> impl Strategy<Value = Vec<Vec<u8>>> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..3_u64, words()).prop_map(|(gap, words)| Step::Add(gap, words)),
         2 => any::<prop::sample::Index>().prop_map(Step::Delete),

@@ -45,7 +45,7 @@ pub const HEAD: usize = 72;
 const GROUP: usize = 36;
 const CONSUMER: usize = 12;
 const PENDING: usize = 36;
-const PLACE: usize = 20;
+pub(crate) const PLACE: usize = 20;
 
 const TOO_SHORT: Malformed = Malformed("a stream ends too early");
 
@@ -195,6 +195,7 @@ pub fn written_len(stream: &Stream<'_, Inline<'_>>) -> usize {
     let groups = match &stream.groups {
         KeptGroups::Bytes(bytes) => bytes.len(),
         KeptGroups::Read(groups) => groups.iter().map(len_of_group).sum(),
+        KeptGroups::Stored => 0,
     };
     let blocks = stream.blocks.iter().map(|(_, bytes)| PLACE + bytes.len());
     HEAD + groups + blocks.sum::<usize>()
@@ -211,27 +212,15 @@ fn len_of_group((name, group): (&Vec<u8>, &Group)) -> usize {
 /// 4 GiB and more: callers refuse that long before ([`written_len`]).
 pub fn write(stream: &Stream<'_, Inline<'_>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(written_len(stream));
-    let State {
-        length,
-        last,
-        first,
-        max_deleted,
-        added,
-    } = stream.state;
-    put_number(&mut out, length);
-    for id in [last, first, max_deleted] {
-        put_id(&mut out, id);
-    }
-    put_number(&mut out, added);
+    put_state(&mut out, &stream.state);
     let lens = out.len();
     put_len(&mut out, 0);
     put_len(&mut out, stream.blocks.iter().len());
     let start = out.len();
     match &stream.groups {
         KeptGroups::Bytes(bytes) => out.extend_from_slice(bytes),
-        KeptGroups::Read(groups) => groups
-            .iter()
-            .for_each(|(name, group)| put_group(&mut out, name, group)),
+        KeptGroups::Read(groups) => put_groups(&mut out, groups),
+        KeptGroups::Stored => {}
     }
     let groups_len = crate::run::number(out.len() - start).to_le_bytes();
     out[lens..lens + 4].copy_from_slice(&groups_len);
@@ -243,6 +232,29 @@ pub fn write(stream: &Stream<'_, Inline<'_>>) -> Vec<u8> {
         out.extend_from_slice(bytes);
     }
     out
+}
+
+/// The first bytes of a stream, which [`read_state`] reads.
+pub fn put_state(out: &mut Vec<u8>, state: &State) {
+    let State {
+        length,
+        last,
+        first,
+        max_deleted,
+        added,
+    } = *state;
+    put_number(out, length);
+    for id in [last, first, max_deleted] {
+        put_id(out, id);
+    }
+    put_number(out, added);
+}
+
+/// The bytes of all groups.
+pub(crate) fn put_groups(out: &mut Vec<u8>, groups: &Groups) {
+    for (name, group) in groups {
+        put_group(out, name, group);
+    }
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize) {

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use bpfdb::Session;
+use bpfdb_values::big::Shape;
 use bpfdb_values::run::Run;
 
 /// Elements of the longest run.
@@ -37,8 +38,9 @@ static LIMITS: LazyLock<(usize, usize)> = LazyLock::new(|| {
     }
 });
 
-/// Does a collection with this run become large?
-pub(in super::super) fn is_to_be_large(run: &[u8]) -> bool {
+/// Does a collection with this run become large, or a stream of these bytes?
+pub(in super::super) fn is_to_be_large(shape: Shape, value: &[u8]) -> bool {
     let (entries, bytes) = *LIMITS;
-    run.len() > bytes || Run::parse(run).is_ok_and(|run| run.len() > entries)
+    value.len() > bytes
+        || shape != Shape::Stream && Run::parse(value).is_ok_and(|run| run.len() > entries)
 }

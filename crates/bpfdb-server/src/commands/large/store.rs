@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use bpfdb::{Session, Status, ValueType};
-use bpfdb_values::big::{Head, build};
+use bpfdb_values::big::{Head, Pages, Shape, build, stream};
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::Run;
 
@@ -14,45 +14,64 @@ use super::known;
 use super::limits::{STORED_MAX, may_write};
 use super::pages::{Access, SessionPages, anchor};
 
-/// Writes anchor and pages of a collection with the elements of this run, in a transaction: the head that the
-/// key is to get in the same one.
+/// Writes anchor and pages of a collection with the elements of this run, or of the stream with these bytes, in a
+/// transaction: the head that the key is to get in the same one.
 ///
 /// # Errors
-/// A damaged run, and those of the engine.
+/// A damaged run or stream, and those of the engine.
 pub(in super::super) fn store(
     session: &mut Session,
     key: &[u8],
-    kind: Kind,
-    run: &[u8],
+    shape: Shape,
+    value: &[u8],
 ) -> Result<Head, Failure> {
-    if pages_of(kind, run.len()) > may_write(session).min(STORED_MAX) {
-        return store_apart(session, key, kind, run);
+    if pages_of(shape, value.len()) > may_write(session).min(STORED_MAX) {
+        return store_apart(session, key, shape, value);
     }
     let identity = draw(session)?;
     known::add(identity);
     write_anchor(session, identity, key)?;
     let secret = secret_of(session, key)?;
     let pages = SessionPages::new(session, Access::Exclusive);
-    build(kind, &Run::parse(run)?, identity, secret, pages)
+    write_pages(shape, value, identity, secret, pages)
 }
 
-/// Bytes of the records of pages with the elements of a run of so many bytes, at most.
-fn pages_of(kind: Kind, run: usize) -> usize {
-    let structures = if kind == Kind::SortedSet { 2 } else { 1 };
+fn write_pages<P: Pages>(
+    shape: Shape,
+    value: &[u8],
+    identity: u64,
+    secret: [u64; 2],
+    pages: P,
+) -> Result<Head, P::Error> {
+    match shape {
+        Shape::Collection(kind) => build(kind, &Run::parse(value)?, identity, secret, pages),
+        Shape::Stream => stream::build(value, identity, pages),
+    }
+}
+
+/// Bytes of the records of pages with the elements of a value of so many bytes, at most.
+fn pages_of(shape: Shape, len: usize) -> usize {
+    let is_sorted_set = shape == Kind::SortedSet.into();
+    let structures = if is_sorted_set { 2 } else { 1 };
     // Headers, keys, and separators.
-    structures * (run + run / 4)
+    structures * (len + len / 4)
 }
 
 /// The same for pages that are too many for a transaction, and for its part of the log: others have committed them
 /// before. They are kept from collection by the lock of the anchor, which the transaction takes.
-fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Result<Head, Failure> {
+fn store_apart(
+    session: &mut Session,
+    key: &[u8],
+    shape: Shape,
+    value: &[u8],
+) -> Result<Head, Failure> {
     let stored = session.database().stored(key).into_owned();
     let mut pages = PagesApart::new(session)?;
     let identity = pages.draw(&stored)?;
     // If this comes to nothing, they have no head.
     known::suspect(identity);
     let secret = secret_of(session, key)?;
-    let head = build(kind, &Run::parse(run)?, identity, secret, &mut pages)?;
+    let head = write_pages(shape, value, identity, secret, &mut pages)?;
     pages.flush()?;
     match session.get_for_update(&anchor(identity))? {
         Some(_) => {

@@ -29,7 +29,9 @@ pub(super) fn range(
     let end = ids::end(&arguments[last])?;
     let count = count(&arguments[3..])?;
     let replies = &mut *context.replies;
+    let begin = replies.len();
     let found = store::look(context.session, &arguments[0], |stream| {
+        replies.truncate(begin);
         match count {
             Some(0) => replies.null_array(),
             count => {

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Acknowledges entries that were delivered to a group",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: -4,
     arguments: "key:key, group, id...",
     flags: &[Flag::Write, Flag::Fast],

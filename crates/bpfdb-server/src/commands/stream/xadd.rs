@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Adds an entry to a stream",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(log B) with B blocks of entries, and O(R) for R blocks that are trimmed",
     arity: -5,
     arguments: "key:key, [NOMKSTREAM@6.2.0], [trim{strategy(MAXLEN|MINID@6.2.0), [operator('='=equal|'~'=approximately)], threshold, [LIMIT count:integer@6.2.0]}], id_or_auto('*'=auto_id|id), field_value{field, value}...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Gives pending entries that were idle to another consumer",
     since: "6.2.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: -6,
     arguments: "key:key, group, consumer, min-idle-time, start, [COUNT count:integer], [JUSTID=justid]",
     flags: &[Flag::Write, Flag::Fast],

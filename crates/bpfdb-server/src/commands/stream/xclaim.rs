@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Gives pending entries to another consumer",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: -6,
     arguments: "key:key, group, consumer, min-idle-time, id..., [IDLE ms:integer], [TIME unix-time-milliseconds:unix-time], [RETRYCOUNT count:integer], [FORCE=force], [JUSTID=justid], [LASTID id]",
     flags: &[Flag::Write, Flag::Fast],

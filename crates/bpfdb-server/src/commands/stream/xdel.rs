@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes entries by their identifiers",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(log B) with B blocks of entries, for each identifier",
     arity: -3,
     arguments: "key:key, id...",
     flags: &[Flag::Write, Flag::Fast],

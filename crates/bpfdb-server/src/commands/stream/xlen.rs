@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Returns how many entries a stream has",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(1)",
     arity: 2,
     arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],

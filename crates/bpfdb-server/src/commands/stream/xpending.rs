@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Lists what was delivered to a group and not acknowledged",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: -3,
     arguments: "key:key, group, [filters{[IDLE min-idle-time:integer@6.2.0], start, end, count:integer, [consumer]}]",
     flags: &[Flag::Readonly],
@@ -65,6 +65,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let filter = parse(&arguments[2..])?;
     let mut replies = Replies::new(context.replies.protocol());
     let found = store::look(context.session, &arguments[0], |stream| {
+        replies.truncate(0);
         let Some(group) = stream.groups()?.get(&arguments[1]) else {
             return Ok(false);
         };

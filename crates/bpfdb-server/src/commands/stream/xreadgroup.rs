@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads entries for a consumer of a group, and waits for them",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the streams)",
+    complexity: "O(log B + M + G) with B blocks of entries, M entries that are replied, and G bytes of all groups",
     arity: -7,
     arguments: "GROUP group_consumer{group, consumer}, [COUNT count:integer], [BLOCK milliseconds:integer], [NOACK], STREAMS streams{key:key..., id...}",
     flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],

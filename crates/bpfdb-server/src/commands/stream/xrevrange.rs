@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Lists the entries between two identifiers, the last ones first",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(log B + M) with B blocks of entries and M entries that are replied",
     arity: -4,
     arguments: "key:key, end, start, [COUNT count:integer]",
     flags: &[Flag::Readonly],

@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Sets the last identifier of a stream",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(log B) with B blocks of entries",
     arity: -3,
     arguments: "key:key, last-id, [ENTRIESADDED entries_added:integer@7.0.0], [MAXDELETEDID max_deleted_entry_id@7.0.0]",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes entries from the beginning of a stream",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(R) for R blocks that go",
     arity: -4,
     arguments: "key:key, trim{strategy(MAXLEN|MINID@6.2.0), [operator('='=equal|'~'=approximately)], threshold, [LIMIT count:integer@6.2.0]}",
     flags: &[Flag::Write],

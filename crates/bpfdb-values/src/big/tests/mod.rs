@@ -1,6 +1,7 @@
 //! Large collections. Pages of tests are small.
 
 mod model;
+mod streams;
 mod tables;
 mod trees;
 
@@ -103,8 +104,8 @@ fn check_tree(big: &mut Big<Memory>, page: Place, separator: &[u8]) -> (u64, usi
         assert!(!run.is_empty());
         for entry in run.iter() {
             let entry = entry.expect("sound");
-            if big.kind == Kind::SortedSet {
-                assert!(order::order_of(entry).expect("a score")[..] >= *separator);
+            if let Some(order) = big.shape.order_of(entry).expect("an order") {
+                assert!(order[..] >= *separator);
             }
         }
         return (run.len() as u64, 1);

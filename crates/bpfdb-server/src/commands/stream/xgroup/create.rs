@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Makes a group of consumers",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: -5,
     arguments: "key:key, groupname, id(id|'$'=new_id), [MKSTREAM], [ENTRIESREAD entries_read:integer]",
     flags: &[Flag::Write, Flag::DenyOom],

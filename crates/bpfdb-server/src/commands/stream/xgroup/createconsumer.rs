@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Makes a consumer of a group",
     since: "6.2.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: 5,
     arguments: "key:key, groupname, consumername",
     flags: &[Flag::Write, Flag::DenyOom],

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes a group of consumers",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: 4,
     arguments: "key:key, groupname",
     flags: &[Flag::Write],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Sets the entry from which on a group reads",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: -5,
     arguments: "key:key, groupname, id(id|'$'=new_id), [ENTRIESREAD entries_read:integer]",
     flags: &[Flag::Write],

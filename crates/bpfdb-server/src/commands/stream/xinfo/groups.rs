@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Lists the groups of a stream",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(G) with G bytes of all groups",
     arity: 3,
     arguments: "key:key",
     flags: &[Flag::Readonly],

@@ -29,10 +29,13 @@ pub(crate) static COMMAND: Command = Command {
 fn show(
     context: &mut Context<'_>,
     key: &[u8],
-    work: impl FnOnce(&mut Replies, &mut Kept<'_>) -> Outcome,
+    mut work: impl FnMut(&mut Replies, &mut Kept<'_>) -> Outcome,
 ) -> Outcome {
     let mut replies = Replies::new(context.replies.protocol());
-    let found = store::look(context.session, key, |stream| work(&mut replies, stream))?;
+    let found = store::look(context.session, key, |stream| {
+        replies.truncate(0);
+        work(&mut replies, stream)
+    })?;
     found.ok_or("ERR no such key")?;
     context.replies.absorb(&mut replies);
     Ok(())

@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Returns what is known of a stream and of its entries",
     since: "5.0.0",
     group: Group::Stream,
-    complexity: "O(length of the stream)",
+    complexity: "O(B + G) with B blocks of entries and G bytes of all groups",
     arity: -3,
     arguments: "key:key, [FULL full{[COUNT count:integer]}]",
     flags: &[Flag::Readonly],
@@ -43,9 +43,14 @@ const DEFAULT_COUNT: u64 = 10;
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     // Redis looks at the key before the options.
-    let full = full(context, &arguments[1..]);
+    let (full, mut refused) = match full(context, &arguments[1..]) {
+        Ok(full) => (full, None),
+        Err(refused) => (None, Some(refused)),
+    };
     show(context, &arguments[0], |replies, stream| {
-        let full = full?;
+        if let Some(refused) = refused.take() {
+            return Err(refused);
+        }
         let blocks = stream.blocks.ids()?;
         replies.map(if full.is_some() { 9 } else { 10 });
         replies.bulk("length");
