@@ -62,6 +62,18 @@ type Body = Coroutine<Answer, Step, Step, DefaultStack>;
 /// and ours take: 200 nested `string.gsub`, then nested values of 1,000 levels.
 const STACK_BYTES: usize = 16 << 20;
 
+thread_local! {
+    /// The stack of a call that has ended, for the next one: to map one, and to fill its first pages with zeros, takes
+    /// longer than a short script.
+    static SPARE: RefCell<Option<DefaultStack>> = const { RefCell::new(None) };
+}
+
+/// A stack for a call.
+fn stack() -> DefaultStack {
+    let spare = SPARE.with_borrow_mut(Option::take);
+    spare.unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("there are addresses for it"))
+}
+
 /// Lines of redis.log() that wait; then the call is left, so that they are written.
 const LINES_MAX: usize = 32;
 
@@ -207,7 +219,8 @@ pub(crate) struct Look {
 
 /// A call of a script or a function. Dropping it ends it.
 pub struct Call {
-    body: Body,
+    /// `None`: its stack was given back, because it is being dropped.
+    body: Option<Body>,
     link: Rc<Link>,
     slice: Duration,
 }
@@ -233,8 +246,7 @@ impl Call {
         link.json.set(json::Config::default());
         link.lines.take();
         let inner = Rc::clone(&link);
-        let stack = DefaultStack::new(STACK_BYTES).expect("there are addresses for it");
-        let body = Coroutine::with_stack(stack, move |yielder, _| {
+        let body = Coroutine::with_stack(stack(), move |yielder, _| {
             inner.yielder.set(Some(NonNull::from(yielder)));
             let outcome = run();
             inner.end_numbers();
@@ -244,7 +256,11 @@ impl Call {
                 Err(failure) => Step::Failed(failure),
             }
         });
-        Self { body, link, slice }
+        Self {
+            body: Some(body),
+            link,
+            slice,
+        }
     }
 
     /// Runs it until it wants something, or to its end. Not after that.
@@ -252,7 +268,8 @@ impl Call {
         let now = Instant::now();
         self.link.slice_end.set(Some(now + self.slice));
         self.link.looked.set(Some(now));
-        match self.body.resume(answer) {
+        let body = self.body.as_mut().expect("there until it is dropped");
+        match body.resume(answer) {
             CoroutineResult::Yield(step) | CoroutineResult::Return(step) => step,
         }
     }
@@ -268,7 +285,11 @@ impl Call {
     }
 
     pub fn has_ended(&self) -> bool {
-        self.body.done()
+        self.body.as_ref().is_none_or(Coroutine::done)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.body.as_ref().is_some_and(Coroutine::started)
     }
 
     /// What the script had logged since this was called last: levels, from 0 (debug) to 3
@@ -282,8 +303,11 @@ impl Drop for Call {
     /// What is on its stack is given back by its own end only.
     fn drop(&mut self) {
         self.stop();
-        while self.body.started() && !self.body.done() {
+        while !self.has_ended() && self.has_begun() {
             self.resume(Answer::GoOn);
+        }
+        if let Some(body) = self.body.take_if(|body| body.done()) {
+            SPARE.set(Some(body.into_stack()));
         }
     }
 }

@@ -31,12 +31,11 @@ impl<B: Blocks> Stream<'_, B> {
     /// Those of the blocks.
     pub fn trim(&mut self, trim: &Trim) -> Result<u64, B::Error> {
         let mut removed = 0;
-        while let Some((id, entries, last)) = self.first_block(trim.keep)? {
-            if let Keep::Entries(keep) = trim.keep
-                && self.state.length <= keep
-            {
-                break;
-            }
+        let is_short = |length| matches!(trim.keep, Keep::Entries(keep) if length <= keep);
+        // No block is read if all entries stay.
+        while !is_short(self.state.length)
+            && let Some((id, entries, last)) = self.first_block(trim.keep)?
+        {
             if trim.limit > 0 && removed + entries > trim.limit {
                 break;
             }

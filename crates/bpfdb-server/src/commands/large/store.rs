@@ -88,7 +88,7 @@ fn store_apart(
 fn secret_of(session: &mut Session, key: &[u8]) -> Result<[u64; 2], Failure> {
     // A client can give a string the form of a head: its secret would be the client's choice.
     let before = session
-        .head_for_update(key)?
+        .without_misses(|session| session.head_for_update(key))?
         .filter(|head| head.value_type != ValueType::STRING)
         .and_then(|head| head.value);
     if let Some(Ok(Some(head))) = before.as_deref().map(Head::parse) {
