@@ -680,12 +680,13 @@ fn a_recovery_begins_again_after_a_checkpoint() {
         .expect("added");
     let written = file.finish(9, NOON + 9 * SECOND).expect("whole");
     writer.install(&written).expect("it counts");
+    // It is used for something else.
+    segment.0.set_len(0).expect("cut");
+    // Whoever opens it waits until then: the writer would, too.
+    drop(segment);
     writer
         .release_before(written.first_segment)
         .expect("released");
-    // It is used for something else.
-    segment.0.set_len(0).expect("cut");
-    drop(segment);
 
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{output:?}");

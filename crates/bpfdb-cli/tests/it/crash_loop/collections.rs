@@ -320,7 +320,7 @@ const EVERYSEC: [&str; 2] = ["--appendfsync", "everysec"];
 
 #[test]
 fn collections_are_whole_when_a_server_is_killed() {
-    crashes(5, 1);
+    crashes(3, 1);
 }
 
 #[test]
