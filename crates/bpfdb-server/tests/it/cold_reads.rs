@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
-use bpfdb_tests::server::{Client, TestServer, request, show, wait_until};
+use bpfdb_tests::server::{Client, Lent, TestServer, request, show, wait_until};
 
 use super::groups::figure;
 
@@ -13,19 +13,9 @@ const KEYS: usize = 24;
 
 /// A server with so many keys in files, whose reads can be held.
 struct Held {
-    // Stopped when reads go on: its threads end with them.
-    server: TestServer,
-    release: Release,
+    // Reads go on when it is given back.
+    server: Lent,
     client: Client,
-}
-
-/// Lets the disk answer at the end, also if that is a panic.
-struct Release(SimulatedDisk);
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        self.0.hold_reads(false);
-    }
 }
 
 fn key(number: usize) -> String {
@@ -50,8 +40,10 @@ impl Held {
     }
 
     fn with(settings: Settings) -> Self {
-        let disk = SimulatedDisk::new(1);
-        let server = TestServer::start_tiered(disk.clone(), settings);
+        Self::on(TestServer::lent_tiered(settings))
+    }
+
+    fn on(server: Lent) -> Self {
         let mut client = server.client();
         for number in 0..KEYS {
             let set = client.say(&format!("SET {} {}", key(number), value(number)));
@@ -59,15 +51,11 @@ impl Held {
         }
         assert_eq!(client.say("SET hot 1"), "+OK\r\n");
         until_cold(&mut client, KEYS);
-        Self {
-            server,
-            release: Release(disk),
-            client,
-        }
+        Self { server, client }
     }
 
     fn disk(&self) -> &SimulatedDisk {
-        &self.release.0
+        self.server.disk()
     }
 
     fn hold(&self) {
@@ -271,6 +259,7 @@ fn an_error_of_the_disk_is_one_of_its_key() {
             .step_by(4096)
             .for_each(|block| disk.spoil(name, block));
     }
+    held.server.spoil();
     held.release();
     for client in &mut clients {
         let reply = client.reply();
@@ -390,8 +379,7 @@ fn a_key_that_is_missed_beside_a_cold_value_is_told_once() {
 #[test]
 fn a_long_request_goes_on_where_it_was() {
     const MANY: usize = 1000;
-    let disk = SimulatedDisk::new(2);
-    let server = TestServer::start_tiered(disk, Settings::default());
+    let server = TestServer::lent_tiered_first(Settings::default());
     let mut client = server.client();
     let words = |name: &str, with_values: bool| {
         let mut words = vec![name.as_bytes().to_vec()];
@@ -417,7 +405,7 @@ fn a_long_request_goes_on_where_it_was() {
 /// However often a command is executed again, it has found its key once.
 #[test]
 fn each_value_is_found_once() {
-    let mut held = Held::new();
+    let mut held = Held::on(TestServer::lent_tiered_first(Settings::default()));
     let before = figure(&mut held.client, "keyspace_hits");
     assert_eq!(held.client.say("GET key:0"), bulk(&value(0)));
     assert_eq!(figure(&mut held.client, "keyspace_hits"), before + 1);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bpfdb_log::Directory;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{Secret, Settings};
-use bpfdb_tests::server::{AtEnd, Client, TestServer, request, wait_until};
+use bpfdb_tests::server::{AtEnd, Client, Lent, TestServer, request, wait_until};
 
 use super::groups::figure;
 
@@ -37,6 +37,7 @@ fn bulk(value: &[u8]) -> Vec<u8> {
     reply
 }
 
+/// One whose files are the test's, which may damage them.
 fn tiered(directory: &Path) -> TestServer {
     tiered_with(directory, prefetching())
 }
@@ -51,6 +52,15 @@ fn prefetching() -> Settings {
 fn tiered_with(directory: &Path, settings: Settings) -> TestServer {
     let disk = Directory::own(directory).expect("a directory");
     TestServer::start_tiered(disk, settings)
+}
+
+fn lent(settings: Settings) -> Lent {
+    TestServer::lent_tiered_in_files(settings)
+}
+
+/// How much a figure has grown since the test has its server.
+fn grown(server: &Lent, client: &mut Client, name: &str) -> u64 {
+    figure(client, name) - server.cold_before(name)
 }
 
 /// Sets so many keys, and waits until all of their values are in files.
@@ -96,15 +106,14 @@ fn started(client: &mut Client) -> u64 {
 
 #[test]
 fn pipelines_and_transactions_find_values_read() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     client.receive_until_known();
     const KEYS: usize = 64;
     fill(&mut client, KEYS);
 
     read_all(&mut client, KEYS);
-    let pipeline = started(&mut client);
+    let pipeline = grown(&server, &mut client, "tier_prefetches");
     assert!(pipeline > 1, "hardly any of {KEYS} reads began before");
     until_cold(&mut client, KEYS);
     let (all, expected) = mget(KEYS);
@@ -120,7 +129,7 @@ fn pipelines_and_transactions_find_values_read() {
         assert_eq!(client.reply(), b"+QUEUED\r\n");
     }
     assert_eq!(client.reply(), expected);
-    let together = started(&mut client);
+    let together = grown(&server, &mut client, "tier_prefetches");
     assert!(
         together > pipeline + 2,
         "{together} after {pipeline}: hardly any of these reads began before"
@@ -130,8 +139,7 @@ fn pipelines_and_transactions_find_values_read() {
 /// It gains nothing if its read begins before, while no other is under way.
 #[test]
 fn a_value_that_is_asked_for_alone_is_read_by_the_daemon() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     client.receive_until_known();
     const KEYS: usize = 32;
@@ -147,20 +155,19 @@ fn a_value_that_is_asked_for_alone_is_read_by_the_daemon() {
     let alone = client.ask(&[b"MGET", b"none", b"short", &key(1), b"none", &key(1)]);
     let expected = [&b"*5\r\n$-1\r\n$1\r\ns\r\n"[..], &first, b"$-1\r\n", &first];
     assert_eq!(alone, expected.concat());
-    assert_eq!(started(&mut client), 0);
+    assert_eq!(grown(&server, &mut client, "tier_prefetches"), 0);
     until_cold(&mut client, KEYS + 2);
     let both = client.ask(&[b"MGET", &key(KEYS), b"short", &key(KEYS + 1)]);
     let (first, second) = (bulk(&value(KEYS)), bulk(&value(KEYS + 1)));
     let expected = [&b"*3\r\n"[..], &first, b"$1\r\ns\r\n", &second];
     assert_eq!(both, expected.concat());
-    assert_eq!(started(&mut client), 2);
+    assert_eq!(grown(&server, &mut client, "tier_prefetches"), 2);
 }
 
 /// One at a time by each of many clients.
 #[test]
 fn a_value_that_is_asked_for_while_others_are_read_is_read_before() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     const CLIENTS: usize = 8;
     const KEYS: usize = 64;
     let mut client = server.client();
@@ -178,15 +185,14 @@ fn a_value_that_is_asked_for_while_others_are_read_is_read_before() {
                 });
             }
         });
-        started(&mut client) > 0
+        grown(&server, &mut client, "tier_prefetches") > 0
     });
 }
 
 /// A program wakes io_uring's thread: nothing else does while the daemon asks for none of these values.
 #[test]
 fn reads_that_begin_while_all_is_asleep_are_made() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     const KEYS: usize = 4;
     fill(&mut client, KEYS);
@@ -201,9 +207,9 @@ fn reads_that_begin_while_all_is_asleep_are_made() {
             assert_eq!(client.reply(), b"+QUEUED\r\n");
         }
         let begun = (round + 1) * KEYS as u64;
-        assert_eq!(started(&mut other), begun);
+        assert_eq!(grown(&server, &mut other, "tier_prefetches"), begun);
         wait_until("what is read and not asked for makes room", || {
-            figure(&mut other, "tier_prefetches_unused") == begun
+            grown(&server, &mut other, "tier_prefetches_unused") == begun
         });
     }
     assert_eq!(client.say("DISCARD"), "+OK\r\n");
@@ -212,8 +218,7 @@ fn reads_that_begin_while_all_is_asleep_are_made() {
 /// The address, length and file of a read that a program begins are right.
 #[test]
 fn what_programs_have_read_is_used() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     const KEYS: usize = 64;
     fill(&mut client, KEYS);
@@ -222,19 +227,18 @@ fn what_programs_have_read_is_used() {
         until_cold(&mut client, KEYS);
         client.send(&all);
         assert_eq!(client.reply(), expected);
-        figure(&mut client, "tier_prefetches_used") > 10
+        grown(&server, &mut client, "tier_prefetches_used") > 10
     });
-    assert_eq!(figure(&mut client, "tier_prefetches_failed"), 0);
+    assert_eq!(grown(&server, &mut client, "tier_prefetches_failed"), 0);
 }
 
 #[test]
 fn nothing_is_read_for_clients_that_may_not_ask() {
-    let directory = tempfile::tempdir().expect("a directory");
     let settings = Settings {
         require_pass: Secret("secret".into()),
         ..prefetching()
     };
-    let server = tiered_with(directory.path(), settings);
+    let server = lent(settings);
     let mut client = server.client();
     assert_eq!(client.say("AUTH secret"), "+OK\r\n");
     // More than nine are no request of a client that has not authenticated.
@@ -273,12 +277,11 @@ fn nothing_is_read_for_clients_that_may_not_ask() {
 
 #[test]
 fn what_follows_a_command_that_the_kernel_does_not_know_is_read() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     const KEYS: usize = 32;
     fill(&mut client, KEYS);
-    let before = started(&mut client);
+    let before = grown(&server, &mut client, "tier_prefetches");
     let reads = (0..KEYS).map(|number| request(&[b"GET", &key(number)]));
     let all = [request(&[b"INCRBYFLOAT", b"n", b"1"])];
     client.send(&all.into_iter().chain(reads).collect::<Vec<_>>().concat());
@@ -286,14 +289,13 @@ fn what_follows_a_command_that_the_kernel_does_not_know_is_read() {
     for number in 0..KEYS {
         assert_eq!(client.reply(), bulk(&value(number)), "key {number}");
     }
-    assert!(started(&mut client) > before + 1);
+    assert!(grown(&server, &mut client, "tier_prefetches") > before + 1);
 }
 
 /// In a transaction, so that the daemon has the connection.
 #[test]
 fn what_is_about_keys_alone_has_no_value_read() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     const KEYS: usize = 32;
     fill(&mut client, KEYS);
@@ -305,14 +307,14 @@ fn what_is_about_keys_alone_has_no_value_read() {
     }
     until_cold(&mut client, KEYS + 2);
     assert_eq!(client.say("MULTI"), "+OK\r\n");
-    let before = started(&mut other);
+    let before = grown(&server, &mut other, "tier_prefetches");
     for command in [&b"TTL"[..], b"EXISTS", b"TYPE", b"PERSIST"] {
         for number in 0..KEYS {
             let reply = client.ask(&[command, &key(number)]);
             assert_eq!(reply, b"+QUEUED\r\n");
         }
     }
-    assert_eq!(started(&mut other), before);
+    assert_eq!(grown(&server, &mut other, "tier_prefetches"), before);
     assert_eq!(client.say("DISCARD"), "+OK\r\n");
     // In the database that was selected in the transaction before.
     client.send(&[request(&[b"SELECT", b"3"]), request(&[b"MULTI"])].concat());
@@ -321,14 +323,13 @@ fn what_is_about_keys_alone_has_no_value_read() {
     client.send(&[request(&[b"GET", b"s"]), request(&[b"GET", b"t"])].concat());
     assert_eq!(client.reply(), b"+QUEUED\r\n");
     assert_eq!(client.reply(), b"+QUEUED\r\n");
-    assert_eq!(started(&mut other), before + 2);
+    assert_eq!(grown(&server, &mut other, "tier_prefetches"), before + 2);
     assert_eq!(client.say("DISCARD"), "+OK\r\n");
 }
 
 #[test]
 fn values_of_other_types_and_databases_are_found() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     assert_eq!(client.say("SELECT 3"), "+OK\r\n");
     let long = "x".repeat(400);
@@ -336,7 +337,7 @@ fn values_of_other_types_and_databases_are_found() {
     assert_eq!(client.say(&format!("RPUSH l {long} b")), ":2\r\n");
     assert_eq!(client.say(&format!("SET s {long} EX 1000")), "+OK\r\n");
     until_cold(&mut client, 3);
-    let before = started(&mut client);
+    let before = grown(&server, &mut client, "tier_prefetches");
     let all: [&[&[u8]]; 3] = [
         &[b"HGET", b"h", b"f"],
         &[b"LINDEX", b"l", b"1"],
@@ -346,14 +347,13 @@ fn values_of_other_types_and_databases_are_found() {
     assert_eq!(client.reply(), bulk(long.as_bytes()));
     assert_eq!(client.reply(), b"$1\r\nb\r\n");
     assert_eq!(client.reply(), b"$2\r\nxx\r\n");
-    assert_eq!(started(&mut client), before + 3);
+    assert_eq!(grown(&server, &mut client, "tier_prefetches"), before + 3);
     assert!(client.say("GET h").starts_with("-WRONGTYPE"));
 }
 
 #[test]
 fn more_reads_than_there_are_slots_for_are_all_answered() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     const KEYS: usize = 1500;
     fill(&mut client, KEYS);
@@ -364,8 +364,7 @@ fn more_reads_than_there_are_slots_for_are_all_answered() {
 
 #[test]
 fn clients_that_vanish_leave_no_slot_taken() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     const KEYS: usize = 600;
     fill(&mut client, KEYS);
@@ -444,8 +443,7 @@ fn flip(directory: &Path, value: &[u8]) -> bool {
 /// acknowledged before they asked.
 #[test]
 fn what_is_written_meanwhile_wins() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     const KEYS: usize = 8;
     const WRITES: u64 = 400;
     let text = |version: u64| format!("{version:0>700}").into_bytes();
@@ -485,20 +483,22 @@ fn what_is_written_meanwhile_wins() {
 
 #[test]
 fn it_can_be_switched_off_and_on() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = tiered(directory.path());
+    let server = lent(prefetching());
     let mut client = server.client();
     client.receive_until_known();
     const KEYS: usize = 32;
     fill(&mut client, KEYS);
     assert_eq!(client.say("CONFIG SET tier-prefetch no"), "+OK\r\n");
-    let before = started(&mut client);
+    let before = grown(&server, &mut client, "tier_prefetches");
     read_all(&mut client, KEYS);
-    assert_eq!(started(&mut client), before);
-    until_cold(&mut client, KEYS);
+    assert_eq!(grown(&server, &mut client, "tier_prefetches"), before);
     assert_eq!(client.say("CONFIG SET tier-prefetch yes"), "+OK\r\n");
-    read_all(&mut client, KEYS);
-    assert!(started(&mut client) > before);
+    // What comes before the daemon has given the connection back is the daemon's.
+    wait_until("reads begin before", || {
+        until_cold(&mut client, KEYS);
+        read_all(&mut client, KEYS);
+        grown(&server, &mut client, "tier_prefetches") > before
+    });
 }
 
 /// Programs, ring and memory are there when they are wanted for the first time.

@@ -190,14 +190,8 @@ impl TestServer {
             rest: Duration::from_millis(20),
         };
         let tier = Tier::start(&engine, disk, options).expect("cold values");
-        let settings = Settings {
-            local_clients: cgroup::chosen(),
-            tier: true,
-            // What CONFIG SET makes of it: all values go.
-            tier_memory: Size(1),
-            ..settings
-        };
-        Self::start_on(engine, None, Some(Arc::new(tier)), settings, None)
+        let tier = Some(Arc::new(tier));
+        Self::start_on(engine, None, tier, tiered(settings), None)
     }
 
     /// `programs`: those of a server that this engine had before.
@@ -291,7 +285,27 @@ impl TestServer {
 
     /// The same, with exactly these settings but the port.
     pub fn lent_as_told(options: &bpfdb::Options, settings: Settings) -> Lent {
-        pool::lend(options, settings)
+        pool::lend(options, pool::Home::Memory, settings)
+    }
+
+    /// A server whose values go to files as those of [`Self::start_tiered`], on a disk of which a test can hold the
+    /// reads ([`pool::Pooled::disk`]). What is counted of cold values may have begun before.
+    pub fn lent_tiered(settings: Settings) -> Lent {
+        let disk = pool::Home::Simulated(SimulatedDisk::new(1));
+        pool::lend(&bpfdb::Options::default(), disk, tiered(settings))
+    }
+
+    /// The same, for a test that counts what is read: a value at a place where another test has read one a moment
+    /// before looks as if it were read twice.
+    pub fn lent_tiered_first(settings: Settings) -> Lent {
+        let disk = pool::Home::Simulated(SimulatedDisk::new(1));
+        pool::lend_first(&bpfdb::Options::default(), disk, tiered(settings))
+    }
+
+    /// As [`Self::lent_tiered`], in files that the kernel can read.
+    pub fn lent_tiered_in_files(settings: Settings) -> Lent {
+        let files = pool::Home::files();
+        pool::lend(&bpfdb::Options::default(), files, tiered(settings))
     }
 
     /// A server that has just started, and has counted nothing. Its engine has no data, and may have been
@@ -340,6 +354,17 @@ impl Drop for TestServer {
             self.log = None;
             log.compare(&self.engine);
         }
+    }
+}
+
+/// Of servers whose values all go to files.
+fn tiered(settings: Settings) -> Settings {
+    Settings {
+        local_clients: cgroup::chosen(),
+        tier: true,
+        // What CONFIG SET makes of it: all values go.
+        tier_memory: Size(1),
+        ..settings
     }
 }
 

@@ -17,15 +17,22 @@
 //! 3. A server is lent again for the same options and settings. For other settings, or if a test has changed some,
 //!    another server takes its place, on the same engine and with the programs that are loaded already. An idle one
 //!    evicts nothing.
-//! 4. The server of a test that panicked is stopped, and so is one with a log: that is compared then.
+//! 4. The server of a test that panicked is stopped, and so is one with a log: that is compared then; and one that
+//!    the test has spoiled ([`Pooled::spoil`]).
+//! 5. Cold values stay on the disk of the engine that they are of ([`Home`]), and there are none in an idle server. Files
+//!    that had some may be there for a while, and figures of cold values go on: [`Pooled::cold_before`].
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Deref;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::DatabaseOrder;
+use bpfdb_log::Directory;
+use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{EvictionPolicy, Settings};
+use tempfile::TempDir;
 
 use super::lent::end_at_exit;
 use super::{Client, TestServer, request};
@@ -42,9 +49,53 @@ pub(super) static KINDS: Pool<Pooled> = Pool::of_at_most(KEPT);
 /// A server that is lent to a test.
 pub type Lent = crate::lent::Lent<Pooled>;
 
+/// Where a server's cold values are.
+pub enum Home {
+    /// It has none.
+    Memory,
+    /// On a disk of which a test can hold the reads.
+    Simulated(SimulatedDisk),
+    /// In files that the kernel can read.
+    Files(TempDir),
+}
+
+impl Home {
+    /// One on which values go to files of this machine.
+    pub(super) fn files() -> Self {
+        Self::Files(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn is_such(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    fn start(&self, options: &bpfdb::Options, settings: Settings) -> TestServer {
+        match self {
+            Self::Memory => TestServer::start_as_told(options, settings),
+            Self::Simulated(disk) => TestServer::start_tiered(disk.clone(), settings),
+            Self::Files(folder) => {
+                let disk = Directory::own(folder.path()).expect("a directory");
+                TestServer::start_tiered(disk, settings)
+            }
+        }
+    }
+
+    /// Lets the disk answer again.
+    fn release(&self) {
+        if let Self::Simulated(disk) = self {
+            disk.hold_reads(false);
+        }
+    }
+}
+
 pub struct Pooled {
     /// `None` only while another server takes its place.
     server: Option<TestServer>,
+    home: Home,
+    /// What its test has done to it cannot be undone.
+    is_spoiled: bool,
+    /// What INFO says of cold values while it is idle: names and numbers.
+    cold_before: BTreeMap<String, u64>,
     options: bpfdb::Options,
     settings: Settings,
     /// What CONFIG GET says of all settings at first; `None` of one that was just started, which only its
@@ -56,35 +107,47 @@ pub struct Pooled {
     sessions: u64,
 }
 
-pub(super) fn lend(options: &bpfdb::Options, settings: Settings) -> Lent {
-    let such = |idle: &Pooled| idle.settings == settings && idle.is_on_such(options);
-    let pooled = KINDS.newest(such).unwrap_or_else(|| {
-        let mut new = Pooled::new(options, settings);
+pub(super) fn lend(options: &bpfdb::Options, home: Home, settings: Settings) -> Lent {
+    let such = |idle: &Pooled| idle.settings == settings && idle.is_on_such(options, &home);
+    let pooled = KINDS.newest(such);
+    let pooled = pooled.unwrap_or_else(|| {
+        let mut new = Pooled::new(options, home, settings);
         new.look_at_settings();
         new
     });
     KINDS.lend(pooled)
 }
 
+/// One whose engine no test has had.
+pub(super) fn lend_first(options: &bpfdb::Options, home: Home, settings: Settings) -> Lent {
+    let mut first = Pooled::make(options, home, settings);
+    first.look_at_settings();
+    KINDS.lend(first)
+}
+
 /// One that has just started.
 pub(super) fn lend_new(options: &bpfdb::Options, settings: Settings) -> Lent {
-    KINDS.lend(Pooled::new(options, settings))
+    KINDS.lend(Pooled::new(options, Home::Memory, settings))
 }
 
 impl Pooled {
     /// A server that has just started, if possible in the place of an idle one.
-    fn new(options: &bpfdb::Options, settings: Settings) -> Self {
-        let such = |idle: &Self| idle.has_programs_for(&settings) && idle.is_on_such(options);
+    fn new(options: &bpfdb::Options, home: Home, settings: Settings) -> Self {
+        let such =
+            |idle: &Self| idle.has_programs_for(&settings) && idle.is_on_such(options, &home);
         match KINDS.oldest(such) {
             Some(idle) => idle.with(settings),
-            None => Self::make(options, settings),
+            None => Self::make(options, home, settings),
         }
     }
 
-    fn make(options: &bpfdb::Options, settings: Settings) -> Self {
-        let server = TestServer::start_as_told(options, settings.clone());
+    fn make(options: &bpfdb::Options, home: Home, settings: Settings) -> Self {
+        let server = home.start(options, settings.clone());
         end_at_exit();
         let mut pooled = Self {
+            home,
+            is_spoiled: false,
+            cold_before: BTreeMap::new(),
             options: options.clone(),
             settings,
             all_settings: None,
@@ -92,7 +155,8 @@ impl Pooled {
             sessions: 0,
             server: Some(server),
         };
-        if !pooled.evicts() && !pooled.is_left_alone() {
+        // What demotes values has sessions from the beginning.
+        if pooled.tier.is_some() || (!pooled.evicts() && !pooled.is_left_alone()) {
             pooled.sessions = pooled.engine.stats().expect("figures").sessions;
         }
         pooled
@@ -112,14 +176,51 @@ impl Pooled {
     }
 
     fn look_at_settings(&mut self) {
-        self.all_settings = self
-            .admin()
-            .and_then(|mut client| all_settings(&mut client));
+        let mut client = self.admin();
+        self.all_settings = client.as_mut().and_then(all_settings);
+        if let Some(client) = &mut client {
+            self.look_at_cold_values(client);
+        }
     }
 
-    /// Was its engine made with these options?
-    fn is_on_such(&self, options: &bpfdb::Options) -> bool {
-        format!("{:?}", self.options) == format!("{options:?}")
+    fn look_at_cold_values(&mut self, client: &mut Client) {
+        if self.tier.is_some() {
+            let info = client.say("INFO everything");
+            let lines = info.lines().filter_map(|line| line.split_once(':'));
+            let of_tier = lines.filter(|(name, _)| name.starts_with("tier_"));
+            let numbers =
+                of_tier.filter_map(|(name, text)| Some((name.into(), text.parse().ok()?)));
+            self.cold_before = numbers.collect();
+        }
+    }
+
+    /// Was its engine made with these options, and with such a place for cold values?
+    fn is_on_such(&self, options: &bpfdb::Options, home: &Home) -> bool {
+        self.home.is_such(home) && format!("{:?}", self.options) == format!("{options:?}")
+    }
+
+    /// It is not lent again.
+    pub fn spoil(&mut self) {
+        self.is_spoiled = true;
+    }
+
+    /// The disk of its cold values.
+    ///
+    /// # Panics
+    /// It has none that is simulated.
+    pub fn disk(&self) -> &SimulatedDisk {
+        match &self.home {
+            Home::Simulated(disk) => disk,
+            Home::Memory | Home::Files(_) => panic!("no simulated disk"),
+        }
+    }
+
+    /// A figure of INFO of cold values as it was before the test had the server.
+    ///
+    /// # Panics
+    /// There is no such figure.
+    pub fn cold_before(&self, name: &str) -> u64 {
+        *self.cold_before.get(name).expect("a figure")
     }
 
     /// The programs are loaded for an address and for clients of this machine, or none.
@@ -196,7 +297,7 @@ impl Pooled {
         self.settings.max_memory_policy != EvictionPolicy::NoEviction
     }
 
-    fn is_emptied(&self) -> bool {
+    fn is_emptied(&mut self) -> bool {
         let Some(mut client) = self.admin() else {
             return false;
         };
@@ -210,7 +311,34 @@ impl Pooled {
         let done = commands
             .iter()
             .all(|command| client.say(command) == "+OK\r\n");
-        done && self.all_settings == all_settings(&mut client) && self.has_no_records()
+        let is_emptied = done
+            && self.all_settings == all_settings(&mut client)
+            && self.has_no_records()
+            && self.has_no_cold_values();
+        self.look_at_cold_values(&mut client);
+        is_emptied
+    }
+
+    /// Waits until nothing of cold values is left, and no read of them is under way.
+    fn has_no_cold_values(&self) -> bool {
+        let Some(tier) = &self.tier else { return true };
+        let start = Instant::now();
+        loop {
+            let bpfdb_tier::Figures {
+                found,
+                park,
+                prefetch,
+                ..
+            } = tier.figures();
+            let ended = prefetch.used + prefetch.late + prefetch.unused + prefetch.failed;
+            if found.values + park.seats == 0 && ended >= prefetch.started {
+                return true;
+            }
+            if start.elapsed() > FAREWELL {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Waits until what large collections have left is removed.
@@ -262,7 +390,15 @@ impl Deref for Pooled {
 
 impl Lend for Pooled {
     fn restore(&mut self) -> bool {
+        self.home.release();
         // See 4 and 2.
-        !crate::log::is_wanted() && self.is_restored()
+        !crate::log::is_wanted() && !self.is_spoiled && self.is_restored()
+    }
+}
+
+/// Else its threads would wait for the disk for ever.
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        self.home.release();
     }
 }
