@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use bpfdb::Status;
-use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
-use bpfdb_tests::server::{Client, TestServer, request, wait_until};
+use bpfdb_tests::server::lent::logged;
+use bpfdb_tests::server::{Client, Lent, TestServer, request, wait_until};
 
 const LIMIT: u64 = 32 << 20;
 const OOM: &[u8] = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -15,11 +15,20 @@ const SOME: usize = 200;
 /// Commands of a pipeline.
 const PIPELINE: usize = 6;
 
-fn start_server() -> TestServer {
-    TestServer::start(&bpfdb::Options {
+fn options() -> bpfdb::Options {
+    bpfdb::Options {
         memory_limit: LIMIT,
         ..bpfdb::Options::default()
-    })
+    }
+}
+
+fn server() -> Lent {
+    TestServer::lent(&options(), Settings::default())
+}
+
+/// One with an engine of its own: what there is room for depends on what has been there.
+fn server_alone() -> TestServer {
+    TestServer::start(&options())
 }
 
 #[track_caller]
@@ -84,7 +93,7 @@ fn scattered_elements_of_one_command() {
         ("SADD k", single),
         ("RPUSH k", single),
     ] {
-        let server = start_server();
+        let server = server();
         let mut client = server.client();
         fill(&mut client, start, ELEMENTS, words);
         // Overwritten, or added at the end of the list.
@@ -103,7 +112,7 @@ fn scattered_elements_of_one_command() {
 #[test]
 fn collections_come_and_go() {
     const ELEMENTS: usize = 20_000;
-    let server = start_server();
+    let server = server();
     let mut client = server.client();
     for round in 0..16 {
         fill(&mut client, "ZADD big", ELEMENTS, scattered);
@@ -123,7 +132,7 @@ fn collections_come_and_go() {
 #[test]
 fn written_anew_in_a_loop() {
     const ELEMENTS: usize = 40_000;
-    let server = start_server();
+    let server = server();
     let mut client = server.client();
     fill(&mut client, "ZADD big", ELEMENTS, scattered);
     say(&mut client, "ZADD other 1 one");
@@ -176,7 +185,7 @@ fn fill_memory(server: &TestServer, client: &mut Client) -> usize {
 /// kernel tells nobody, there is room.
 #[test]
 fn full_memory_is_said_until_a_collection_goes() {
-    let server = start_server();
+    let server = server_alone();
     let mut client = server.client();
     fill(&mut client, "HSET big", 20_000, pair);
     let keys = fill_memory(&server, &mut client);
@@ -215,7 +224,7 @@ fn full_memory_is_said_until_a_collection_goes() {
 /// which removes the pages, is not held up: when the snapshot has ended there is room.
 #[test]
 fn a_snapshot_keeps_what_is_collected() {
-    let server = start_server();
+    let server = server_alone();
     let mut client = server.client();
     fill(&mut client, "HSET big", 60_000, pair);
     let mut snapshot = server.engine.session().expect("a session");
@@ -248,7 +257,7 @@ fn a_snapshot_keeps_what_is_collected() {
 fn many_keys_are_deleted_under_a_policy() {
     const KEYS: usize = 2000;
     const COLLECTIONS: usize = 8;
-    let server = start_server();
+    let server = server();
     let mut client = server.client();
     assert_eq!(
         client.say("CONFIG SET maxmemory-policy allkeys-lru"),
@@ -290,8 +299,7 @@ fn commands_of_one_block_share_the_ring() {
     const COMMANDS: usize = 5;
     /// Of each command: two pages each.
     const CHANGED: usize = 32;
-    let disk = SimulatedDisk::new(13);
-    let server = TestServer::start_logged(&disk, Settings::default());
+    let (_disk, server) = logged();
     let mut client = server.client();
     let in_order = |n: usize| vec![n.to_string().into(), format!("member:{n:08}").into()];
     for first in (0..ELEMENTS).step_by(1000) {
@@ -320,8 +328,7 @@ fn commands_of_one_block_share_the_ring() {
 #[test]
 fn a_block_that_is_too_large_for_the_ring_says_so() {
     const ELEMENTS: usize = 12_000;
-    let disk = SimulatedDisk::new(17);
-    let server = TestServer::start_logged(&disk, Settings::default());
+    let (disk, server) = logged();
     let mut client = server.client();
     for first in (0..ELEMENTS).step_by(1000) {
         client.send(&command("ZADD big", first..first + 1000, scattered));

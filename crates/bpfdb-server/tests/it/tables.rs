@@ -11,7 +11,7 @@ use bpfdb_server::settings::{Settings, TablesBy};
 use bpfdb_server::testing::{Protocol, Replies};
 use bpfdb_table::{Field, Options, Writer};
 use bpfdb_tests::random::Random;
-use bpfdb_tests::server::{Client, TestServer, bulk, request, show, wait_until};
+use bpfdb_tests::server::{Client, Lent, TestServer, bulk, request, show, wait_until};
 use tempfile::TempDir;
 
 use super::groups::figure;
@@ -20,7 +20,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A server, and its folder of tables.
 struct Asked {
-    server: TestServer,
+    server: Lent,
     folder: TempDir,
 }
 
@@ -41,7 +41,7 @@ impl Asked {
             tables_by: by,
             ..Settings::default()
         };
-        let server = TestServer::start_with(&bpfdb::Options::default(), settings);
+        let server = TestServer::lent_new(&bpfdb::Options::default(), settings);
         Self { server, folder }
     }
 
@@ -307,7 +307,7 @@ fn only_files_of_the_folder_can_be_named() {
 
 #[test]
 fn a_server_without_a_folder_opens_nothing() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut client = server.client();
     let reply = client.say("TABLE OPEN t");
     assert_eq!(
@@ -618,6 +618,7 @@ fn a_server_ends_while_it_is_asked() {
         client
             .send(&request(&[b"TABLE", b"SUM", b"t", b"-", b"+", b"FIELD", b"0:text"]).repeat(20));
     }
+    // Another one takes its place.
     drop(asked);
     for client in &mut clients {
         assert!(client.is_closed());

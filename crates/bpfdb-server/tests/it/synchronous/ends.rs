@@ -10,7 +10,7 @@ use bpfdb_tests::namespace;
 
 use super::common::lent::logged;
 use super::common::{Client, wait_until};
-use super::{is_told_nothing, send, settle, start, start_with, sync};
+use super::{is_told_nothing, send, settle, start_with, sync};
 
 #[test]
 fn who_has_said_all_is_told_all() {
@@ -99,12 +99,8 @@ const LONG: Duration = Duration::from_secs(3);
 
 #[test]
 fn who_waits_for_the_disk_is_not_idle() {
-    let disk = SimulatedDisk::new(4);
-    let settings = Settings {
-        timeout: 1,
-        ..Settings::default()
-    };
-    let server = start_with(&disk, settings);
+    let (disk, server) = logged();
+    assert_eq!(server.client().say("CONFIG SET timeout 1"), "+OK\r\n");
     let mut own = sync(&server);
     settle(&disk, &mut server.client());
     send(&mut own, &["SET a 1"]);
@@ -117,8 +113,7 @@ fn who_waits_for_the_disk_is_not_idle() {
 
 #[test]
 fn who_waits_for_the_disk_is_no_slow_reader() {
-    let disk = SimulatedDisk::new(5);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     let set = writer.ask(&[
         b"CONFIG",
