@@ -6,7 +6,7 @@ use super::common::{Client, request, wait_until};
 use super::{LIMIT, OOM, count, evicted, fill, pipelined, start, there};
 
 /// Some three times of what fits.
-const MANY: usize = 45_000;
+const MANY: usize = 36_000;
 const LEN: usize = 2000;
 
 #[test]

@@ -18,7 +18,7 @@ pub(crate) const LIBRARY: &str = include_str!("anomalies.lua");
 /// Of each client: all go on until all have done so many, also the faster ones.
 const ROUNDS: usize = 20;
 /// But no longer than this: a client that keeps locks from message to message may come off badly.
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_millis(400);
 /// How long an anomaly in pieces is looked for.
 const SEARCH: Duration = Duration::from_secs(120);
 
@@ -332,10 +332,10 @@ fn every_anomaly_is_noticed_in_pieces() {
 #[ignore = "takes minutes"]
 fn soak_anomalies() {
     for path in [Path::Tcp, Path::Send, Path::Daemon] {
-        by_calls(path, 20);
+        by_calls(path, 50);
     }
     for path in [Path::Tcp, Path::Send] {
-        mixed(path, 20);
+        mixed(path, 50);
     }
-    inside(20);
+    inside(50);
 }

@@ -1,5 +1,7 @@
 //! Commands on small collections: compiled, interpreted, and in Redis.
 
+use std::ops::Range;
+
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::programs::collections;
 use bpfdb_tests::settings::is_emulated;
@@ -119,10 +121,14 @@ fn what_runs_in_the_kernel_replies_as_redis() {
 
 // ---- Random ones ----------------------------------------------------------------
 
-/// Functions of one library, and libraries.
-fn size() -> (u64, u64) {
-    if is_emulated() { (5, 3) } else { (25, 8) }
+/// Functions of one library.
+fn each() -> u64 {
+    if is_emulated() { 5 } else { 25 }
 }
+
+/// Libraries of a short run: to load the programs of one takes the kernel half a second.
+const LIBRARIES: u64 = 3;
+const LIBRARIES_LONG: u64 = 100;
 
 const KEYS: [&str; 5] = ["h", "l", "s", "z", "h:e"];
 
@@ -169,14 +175,15 @@ fn interpreter() -> Lent {
     TestServer::lent(&bpfdb::Options::default(), settings)
 }
 
-/// Replies, data and encodings are the interpreter's, and Redis's. What a call leaves the next one finds.
-fn random_calls_agree(compiled: &mut Client, by_daemon: bool) -> (i64, i64) {
+/// Replies, data and encodings are the interpreter's, and Redis's. What a call leaves the next one finds. Of these
+/// libraries: calls that the kernel answered, of how many.
+fn random_calls_agree(compiled: &mut Client, libraries: Range<u64>, by_daemon: bool) -> (i64, i64) {
     let (interpreter, redis) = (interpreter(), Redis::start());
     let mut interpreted = interpreter.client();
     let mut theirs = Client::connect(redis.address);
-    let (each, libraries) = size();
+    let each = each();
     let (mut calls, mut in_kernel) = (0, 0);
-    for first in (0..libraries).map(|number| number * each) {
+    for first in libraries.map(|number| number * each) {
         let text = format!(
             "{}{}",
             collections::library(first..first + each),
@@ -223,7 +230,7 @@ fn random_calls_agree(compiled: &mut Client, by_daemon: bool) -> (i64, i64) {
 #[test]
 fn random_programs_mean_the_same() {
     let server = server();
-    let (in_kernel, calls) = random_calls_agree(&mut server.client(), false);
+    let (in_kernel, calls) = random_calls_agree(&mut server.client(), 0..LIBRARIES, false);
     println!("the kernel answered {in_kernel} of {calls} calls");
     assert!(in_kernel * 3 > calls, "{in_kernel} of {calls}");
 }
@@ -231,9 +238,25 @@ fn random_programs_mean_the_same() {
 #[test]
 fn random_programs_mean_the_same_to_clients_of_the_daemon() {
     let server = server();
-    let (in_kernel, calls) = random_calls_agree(&mut server.unix_client(), true);
+    let libraries = LIBRARIES..2 * LIBRARIES;
+    let (in_kernel, calls) = random_calls_agree(&mut server.unix_client(), libraries, true);
     println!("the kernel answered {in_kernel} of {calls} calls, or a few more");
     assert!(in_kernel * 3 > calls, "{in_kernel} of {calls}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_random_programs_of_collections() {
+    for by_daemon in [false, true] {
+        let server = server();
+        let mut client = match by_daemon {
+            true => server.unix_client(),
+            false => server.client(),
+        };
+        let (in_kernel, calls) = random_calls_agree(&mut client, 0..LIBRARIES_LONG, by_daemon);
+        println!("the kernel answered {in_kernel} of {calls} calls, or a few more");
+        assert!(in_kernel * 3 > calls, "{in_kernel} of {calls}");
+    }
 }
 
 // ---- Limits ---------------------------------------------------------------------

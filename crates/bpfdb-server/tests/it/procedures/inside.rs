@@ -9,7 +9,8 @@ use super::same::{Case, each, in_time, library, prepare};
 use super::{ask, is, load, server, shown};
 
 /// Functions in all.
-const PROGRAMS: u64 = 100;
+const PROGRAMS: u64 = 50;
+const PROGRAMS_LONG: u64 = 2000;
 const KEYS: [&str; 4] = ["k1", "k2", "k3", "9"];
 
 /// What lies in a reply, whatever its form.
@@ -81,15 +82,13 @@ fn compare(client: &mut Client, session: &mut Session, library: &Library, case: 
     true
 }
 
-#[test]
-fn from_inside_random_programs_mean_the_same() {
+fn programs_mean_the_same(programs: u64) {
     let server = server();
     let mut client = server.client();
     let engine = Engine::create(&Options::default()).expect("the engine starts");
     let mut session = engine.session().expect("a session");
     let compiler = Compiler::new(&engine).expect("a template");
     let mut compared = 0;
-    let programs = in_time(PROGRAMS);
     for number in 0..programs / each() {
         let first = number * each();
         let text = library(first);
@@ -105,4 +104,15 @@ fn from_inside_random_programs_mean_the_same() {
     }
     println!("{compared} of {programs} calls had a reply");
     assert!(compared * 2 > programs, "{compared}");
+}
+
+#[test]
+fn from_inside_random_programs_mean_the_same() {
+    programs_mean_the_same(in_time(PROGRAMS));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_random_programs_from_inside() {
+    programs_mean_the_same(PROGRAMS_LONG);
 }

@@ -19,8 +19,9 @@ func pipelines(address string, count int) {
 		Network: network, Addr: address, ReadTimeout: -1, WriteTimeout: -1,
 	})
 	defer client.Close()
-	value := strings.Repeat("v", 100)
-	key := func(i int) string { return fmt.Sprint("go:pipelines:", i%1000) }
+	// Long, so that few commands fill the buffers of sockets.
+	name, value := strings.Repeat("k", 80), strings.Repeat("v", 250)
+	key := func(i int) string { return fmt.Sprint("go:pipelines:", name, ":", i%1000) }
 	result(client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := range count {
 			pipe.Set(ctx, key(i), value, 0)

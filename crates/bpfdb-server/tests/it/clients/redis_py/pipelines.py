@@ -6,7 +6,9 @@ import sys
 
 import redis
 
-VALUE = b"v" * 100
+# Long, so that few commands fill the buffers of sockets.
+NAME = "k" * 80
+VALUE = b"v" * 250
 
 
 def connect(address: str) -> redis.Redis:
@@ -19,10 +21,10 @@ def connect(address: str) -> redis.Redis:
 def plain(client: redis.Redis, count: int) -> None:
     pipe = client.pipeline(transaction=False)
     for i in range(count):
-        pipe.set(f"py:pipelines:{i % 1000}", VALUE)
+        pipe.set(f"py:pipelines:{NAME}:{i % 1000}", VALUE)
     assert pipe.execute() == [True] * count
     for i in range(count):
-        pipe.get(f"py:pipelines:{i % 1000}")
+        pipe.get(f"py:pipelines:{NAME}:{i % 1000}")
     assert pipe.execute() == [VALUE] * count
 
 
@@ -30,16 +32,16 @@ def transaction(client: redis.Redis, count: int) -> None:
     """Each command has a key of its own, which is locked until the end."""
     pipe = client.pipeline()
     for i in range(count):
-        pipe.set(f"py:transaction:{count}:{i}", VALUE)
+        pipe.set(f"py:transaction:{count}:{i}", VALUE[:100])
     assert pipe.execute() == [True] * count
-    assert client.get(f"py:transaction:{count}:{count - 1}") == VALUE
+    assert client.get(f"py:transaction:{count}:{count - 1}") == VALUE[:100]
 
 
 def main(address: str, count: int) -> None:
     client = connect(address)
     plain(client, count)
     transaction(client, 1_000)
-    transaction(client, 100_000)
+    transaction(client, count)
     assert client.ping()
 
 
