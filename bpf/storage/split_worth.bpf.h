@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* Whether a split of an index page helps: only if the next bit of the hashes divides its records, or
- * those near the home of the key that needs room. */
+/* Whether a split of an index page helps: only if one of the next bits of the hashes divides its records, or
+ * the next one those near the home of the key that needs room. */
 #ifndef BPFDB_SPLIT_WORTH_BPF_H
 #define BPFDB_SPLIT_WORTH_BPF_H
 
@@ -8,8 +8,25 @@
 
 struct halves {
 	u32 page, level;
-	u32 lower, upper; /* cells */
+	u32 cells;
+	u64 upper; /* cells of which a bit is 1: a count for each of the next bits (split_lanes) */
 };
+
+/* Bits of a count: more than all cells of a page. */
+#define SPLIT_LANE 16
+
+_Static_assert(64 / SPLIT_LANE >= BPFDB_SPLIT_BITS, "the counts fit a word");
+_Static_assert(BPFDB_CELLS_PER_PAGE >> SPLIT_LANE == 0, "a page fits a count");
+
+/* The lowest of these bits, each at the beginning of its count. */
+static __always_inline u64 split_lanes(u64 bits)
+{
+	u64 lanes = 0;
+
+	for (u32 i = 0; i < BPFDB_SPLIT_BITS; i++)
+		lanes |= (bits >> i & 1) << (i * SPLIT_LANE);
+	return lanes;
+}
 
 static long halves_cell(u64 index, struct halves *halves)
 {
@@ -21,30 +38,46 @@ static long halves_cell(u64 index, struct halves *halves)
 	cell = cell_in(memory, index);
 	if (!(LOAD(cell->header) & BPFDB_CELL_USED))
 		return 0;
-	if (split_bit(cell_hash(cell), halves->level))
-		halves->upper++;
-	else
-		halves->lower++;
+	halves->cells++;
+	halves->upper += split_lanes(cell_hash(cell) >> BPFDB_CELL_BITS >> (halves->level & 31));
 	return 0;
 }
 
+/* Does the bit divide the cells, of which it is 1 in so many? */
+static __always_inline bool split_divides(u32 cells, u32 upper)
+{
+	u32 fewer = upper < cells - upper ? upper : cells - upper;
+
+	return fewer * BPFDB_SPLIT_SHARE >= cells;
+}
+
 /*
- * Are there enough records, and does the next bit divide them? Else the page stays as
+ * Are there enough records, and does one of the next bits divide them? Else the page stays as
  * it is: keys that were chosen so that many bits of their hashes agree would be given
  * one page after the other. Records come and go meanwhile; a few do not matter.
+ *
+ * The next bit alone says nothing of keys that nobody has chosen. Eviction goes over pages one after the
+ * other; then one that has lost nearly all of its records becomes one with its buddy, which has many
+ * (emptying/pairs.rs), and the bit that parted them parts few. (Ordinary keys were refused then where they found no cell
+ * near their home.)
  * (A subprogram as index_page_create is.)
  */
 __noinline int split_is_worth(u32 page, u32 level)
 {
 	struct halves halves = {.page = page, .level = level};
-	u32 cells, fewer;
+	int worth = LOAD(engine.zero);
 
 	/* Unknown to the verifier, which would count them up. */
-	halves.lower = halves.upper = LOAD(engine.zero);
+	halves.cells = LOAD(engine.zero);
+	halves.upper = LOAD(engine.zero);
 	bpf_loop(BPFDB_CELLS_PER_PAGE, halves_cell, &halves, 0);
-	cells = halves.lower + halves.upper;
-	fewer = halves.lower < halves.upper ? halves.lower : halves.upper;
-	return cells >= BPFDB_SPLIT_CELLS_MIN && fewer * BPFDB_SPLIT_SHARE >= cells;
+	for (u32 i = 0; i < BPFDB_SPLIT_BITS; i++) {
+		u32 upper = halves.upper >> (i * SPLIT_LANE) & ((1 << SPLIT_LANE) - 1);
+
+		if (level + i < config.directory_bits)
+			worth |= split_divides(halves.cells, upper);
+	}
+	return worth && halves.cells >= BPFDB_SPLIT_CELLS_MIN;
 }
 
 /*

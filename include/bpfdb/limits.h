@@ -93,6 +93,11 @@
 /* A split of a crowded page is worth it if the half with fewer records gets one of so many: at least
  * 32, a quarter of BPFDB_SPLIT_CELLS_MIN. */
 #define BPFDB_SPLIT_SHARE 4
+/* Bits of the hash, from the next one on, of which one must divide the records so. Of a page that was merged from one
+ * that had many and one that had few, as eviction leaves them, the first bits do not: splits by these only prepare
+ * the one that helps. Keys that were chosen with the secrets of the hash can so cost so many pages each time that one
+ * is worth it, one for 8 records. No more than BPFDB_SPLITS_MAX, all of which one request can make. */
+#define BPFDB_SPLIT_BITS 4
 /* A page is also split, however few records it has, if all BPFDB_NEIGHBOURHOOD cells within reach of a
  * home are taken and the half with fewer of these records gets at least so many. Chance gives fewer 3
  * times in a million. The other 28 may be in the way of the next split again: keys that were chosen with
@@ -202,6 +207,7 @@ _Static_assert(BPFDB_DIRECTORY_BITS_MAX < BPFDB_LEVEL_ENTRIES, "each level has a
 _Static_assert(BPFDB_SPLIT_CELLS_MIN > BPFDB_NEIGHBOURHOOD, "one home never makes a split");
 _Static_assert(BPFDB_SPLIT_CELLS > BPFDB_SPLIT_CELLS_MIN, "a crowded page may be split");
 _Static_assert(BPFDB_SPLIT_CELLS < BPFDB_CELLS_PER_PAGE, "before it is full");
+_Static_assert(BPFDB_SPLIT_BITS <= BPFDB_SPLITS_MAX, "the last split of a request helps");
 _Static_assert(BPFDB_SPLITS_MAX <= 7, "an operator counts them in three bits");
 _Static_assert(BPFDB_LOCKS_NEAR < (1 << 10) - 1,
 	       "lock index field of a cell is 10 bits, and its last value says: a far lock");

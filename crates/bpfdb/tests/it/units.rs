@@ -137,6 +137,7 @@ objects! {
     record
     scan
     sessions
+    skewed
     slab
     versions
     visible
