@@ -1,6 +1,7 @@
 //! TABLE OPEN.
 
 use super::*;
+use crate::tables::How;
 
 pub(crate) static COMMAND: Command = Command {
     name: "table|open",
@@ -18,9 +19,11 @@ pub(crate) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (name, asker) = (name(&arguments[0])?, asker(context));
     let settings = &context.instance.settings;
-    let (by, pool) = (settings.tables_by.by(), settings.tables_pool.bytes());
-    let pool = usize::try_from(pool).unwrap_or(usize::MAX);
-    let pending = context.instance.tables.open(&name, by, pool, asker)?;
+    let how = How {
+        by: settings.tables_by.by(),
+        pool: usize::try_from(settings.tables_pool.bytes()).unwrap_or(usize::MAX),
+    };
+    let pending = context.instance.tables.open(&name, how, asker)?;
     context.go_on_with(Asking(pending));
     Ok(())
 }
