@@ -478,6 +478,12 @@ fn what_means_nothing_is_refused() {
         let reply = client.say(&format!("TABLE {question}"));
         assert!(reply.starts_with(expected), "{question}: {reply}");
     }
+    // However much is said, little is repeated.
+    for field in [vec![1; 8 << 20], [&b"0:"[..], &[b'u'; 8 << 20]].concat()] {
+        let reply = client.ask(&[b"TABLE", b"COUNT", b"t", b"-", b"+", b"FIELD", &field]);
+        let expected = "-ERR a field has 128 bytes at most: OFFSET:TYPE, such as 8:u32\r\n";
+        assert_eq!(text(&reply[..reply.len().min(500)]), expected);
+    }
     // No block and no script waits for a table.
     assert_eq!(client.say("MULTI"), "+OK\r\n");
     let refused = client.say("TABLE GET t k");

@@ -97,7 +97,17 @@ fn aggregate(context: &mut Context<'_>, arguments: &[Vec<u8>], what: What) -> Ou
     ask(context, &range[0], question)
 }
 
+/// Longer than any field is written.
+const FIELD_MAX: usize = 128;
+
 fn parse_field(text: &[u8]) -> Result<Field, Failure> {
+    // The error repeats it.
+    if text.len() > FIELD_MAX {
+        return Err(format!(
+            "ERR a field has {FIELD_MAX} bytes at most: OFFSET:TYPE, such as 8:u32"
+        )
+        .into());
+    }
     let field = String::from_utf8_lossy(text).parse::<Field>();
     field.map_err(|error| format!("ERR {error}").into())
 }
