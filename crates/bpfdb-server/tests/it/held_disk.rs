@@ -32,6 +32,9 @@ const EXPOSURE: Duration = Duration::from_secs(1);
 /// What the disk does not answer for.
 const HELD: Duration = Duration::from_millis(2500);
 
+/// Between two reads of a client, and two writes that find no room.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// Bytes of a value that fills the log.
 const LEN: usize = 10_000;
 
@@ -277,6 +280,10 @@ fn write_by_library(load: &Load, engine: &Engine) {
         if !load.goes_on() {
             return;
         }
+        // It is refused at once, and others need the processor.
+        if outcome.is_err() {
+            thread::sleep(MOMENT);
+        }
     }
 }
 
@@ -284,6 +291,7 @@ fn read(load: &Load, mut client: Client) {
     while load.goes_on() {
         assert_eq!(client.say("GET old"), "$5\r\nvalue\r\n");
         load.read.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(MOMENT);
     }
 }
 

@@ -114,7 +114,7 @@ fn collections_come_and_go() {
     const ELEMENTS: usize = 20_000;
     let server = server();
     let mut client = server.client();
-    for round in 0..16 {
+    for round in 0..8 {
         fill(&mut client, "ZADD big", ELEMENTS, scattered);
         let count = format!(":{ELEMENTS}\r\n");
         assert_eq!(client.say("ZCARD big"), count, "round {round}");
@@ -263,7 +263,7 @@ fn many_keys_are_deleted_under_a_policy() {
         client.say("CONFIG SET maxmemory-policy allkeys-lru"),
         "+OK\r\n"
     );
-    for round in 0..4 {
+    for round in 0..2 {
         for n in 0..COLLECTIONS {
             fill(&mut client, &format!("HSET big:{n}"), 4000, pair);
         }

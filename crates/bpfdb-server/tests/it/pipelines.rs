@@ -67,11 +67,12 @@ fn whole(way: &str, client: &mut Client, requests: &[Vec<u8>], reply: impl Fn(us
 fn what_is_written_whole_is_answered() {
     let ways = Ways::with(Settings::default());
     for (way, mut client, mut other) in ways.clients() {
-        let value = [b'v'; 100];
-        let set = request(&[b"SET", b"a", &value]);
-        whole(way, &mut client, &vec![set; 100_000], |_| b"+OK\r\n".into());
-        let get = request(&[b"GET", b"a"]);
-        whole(way, &mut client, &vec![get; 100_000], |_| bulk(&value));
+        let value = [b'v'; 250];
+        let name = [b'k'; 80];
+        let set = request(&[b"SET", &name, &value]);
+        whole(way, &mut client, &vec![set; 40_000], |_| b"+OK\r\n".into());
+        let get = request(&[b"GET", &name]);
+        whole(way, &mut client, &vec![get; 40_000], |_| bulk(&value));
 
         let long = vec![b'l'; LONG];
         assert_eq!(other.ask(&[b"SET", b"long", &long]), b"+OK\r\n");
@@ -86,7 +87,7 @@ fn what_is_written_whole_is_answered() {
         let load = client.ask(&[b"SCRIPT", b"LOAD", b"return ARGV[1]"]);
         let sha = &load[5..load.len() - 2];
         let call = request(&[b"EVALSHA", sha, b"0", &value]);
-        whole(way, &mut client, &vec![call; 30_000], |_| bulk(&value));
+        whole(way, &mut client, &vec![call; 15_000], |_| bulk(&value));
         // Afterwards it is a connection like any other.
         assert_eq!(client.say("GET none"), "$-1\r\n", "{way}");
     }

@@ -83,7 +83,7 @@ fn is_long(reply: &[u8]) -> bool {
 /// Snapshots that read the long value several times while it is overwritten. `ask` sends a
 /// GET and has its reply. The number of GETs.
 fn read_whole_values(server: &TestServer, ask: impl Fn(&mut Client) -> Vec<u8>) -> u64 {
-    const SNAPSHOTS: u32 = 100;
+    const SNAPSHOTS: u32 = 40;
     const READS: u64 = 8;
     let (over, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut reader = server.client();

@@ -475,7 +475,7 @@ fn redis_says_the_same_as_redis() {
     let sort = About::Filled(collections::SORT, collections::FILLED);
     for about in types.into_iter().chain(others).chain([sort, About::All]) {
         let pair = Pair::with(Rival::Redis(Redis::start()));
-        compare(pair, about, 20, Duration::MAX, 2);
+        compare(pair, about, 10, Duration::MAX, 2);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::isolation::{SHORT, alone, seed, volume};
 const TOKENS: usize = 200;
 const SETS: usize = 3;
 const PLAYERS: usize = 4;
-const MOVES: usize = 150;
+const MOVES: usize = 75;
 
 const LOOKS: [&str; SETS + 4] = [
     "SMEMBERS tokens:0",
@@ -296,6 +296,6 @@ fn tokens_and_points_are_conserved_in_send() {
 #[ignore = "takes minutes"]
 fn soak_tokens_and_points_are_conserved() {
     for path in [Path::Tcp, Path::Send, Path::Daemon] {
-        conserve(path, 60);
+        conserve(path, 120);
     }
 }
