@@ -59,8 +59,9 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Whether the kernel reads the table. It may cease to ([`Chains::is_stuck`]).
     pub fn is_kernel(&self) -> bool {
-        matches!(self, Self::Kernel(_))
+        matches!(self, Self::Kernel(chains) if !chains.is_stuck())
     }
 
     /// Of [`Source::advance`] each slice counts.

@@ -13,6 +13,10 @@ use super::question::{Answer, AnsweredBy, Ticket};
 use super::queue::{Facts, Queue, Work};
 use crate::protocol::reply::Replies;
 
+/// Why the kernel reads a table no more.
+const STUCK: &str =
+    "a chain of reads in the kernel was not heard of for two seconds: TABLE OPEN tries again";
+
 pub(super) struct Keeper {
     folder: PathBuf,
     name: Name,
@@ -90,16 +94,27 @@ impl Keeper {
             "a table is open"
         );
         if let Some(error) = &facts.why {
-            tracing::warn!(name = name.as_str(), %error, "this process reads the table");
+            self.warn(error);
         }
+        let mut is_kernel = facts.is_kernel;
         self.queue.set_open(facts);
         while let Some(Work { gets, long }) = self.queue.next() {
             look_up(&mut source, gets);
             if let Some(long) = long {
                 self.advance(&mut source, long);
             }
+            if is_kernel && !source.is_kernel() {
+                is_kernel = false;
+                self.warn(STUCK);
+                self.queue.set_by_process(STUCK);
+            }
         }
         Ok(())
+    }
+
+    fn warn(&self, error: &str) {
+        let name = self.name.as_str();
+        tracing::warn!(name, %error, "this process reads the table");
     }
 
     fn advance(&self, source: &mut Source<'_>, mut long: Long) {

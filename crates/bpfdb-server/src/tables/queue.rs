@@ -150,6 +150,14 @@ impl Queue {
         openers.into_iter().for_each(say_open);
     }
 
+    /// The kernel does not read it any more.
+    pub(super) fn set_by_process(&self, why: &str) {
+        if let Phase::Open(facts) = &mut self.state().phase {
+            facts.is_kernel = false;
+            facts.why = Some(why.into());
+        }
+    }
+
     /// Nothing is answered any more; `why`: what those are told who wait.
     pub(super) fn end(&self, why: Option<&[u8]>) {
         let mut state = self.state();
@@ -365,6 +373,11 @@ mod tests {
             why: None,
         });
         assert!(asked.ended.has_rung());
+        asked.queue.set_by_process("why");
+        let Phase::Open(facts) = asked.queue.phase() else {
+            panic!("it is open");
+        };
+        assert!(!facts.is_kernel && facts.why.as_deref() == Some("why"));
         for pending in [before, asked.ask(2, Question::Open)] {
             assert!(matches!(pending.take(), Some(Ok(answer)) if answer.reply == b"+OK\r\n"));
         }

@@ -216,6 +216,11 @@ impl<'a> Chains<'a> {
         self.figures
     }
 
+    /// A chain was not heard of for two seconds: the process answers from then on.
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
     /// The value of a key, if it has one.
     ///
     /// # Errors

@@ -1,11 +1,16 @@
 //! Programs of others ask a table that this process has open: the examples `ask_table.bpf.c` and `judge_by_table.bpf.c`. The
 //! answers are those of the process, which does nothing for them.
 
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::objects::EXAMPLES;
-use bpfdb_table::{Aggregate, Bounds, ChainOptions, Chains, Error, Field, Reader, Table, Type};
+use bpfdb_ring::Mapped;
+use bpfdb_table::{
+    Aggregate, Bounds, By, ChainOptions, Chains, Error, Field, Reader, Source, Table, Type,
+};
 use bpfdb_tests::random::Random;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramInput};
 
@@ -435,6 +440,44 @@ fn without_the_process_nothing_is_waited_for() {
         assert!(asker.ask(place, &of_key(1)));
     }
     assert!(!asker.ask(20, &of_key(1)));
+}
+
+/// As if the program were there all the time: no completion is heard of.
+#[test]
+fn who_reads_is_known_when_the_kernel_does_not_any_more() {
+    // include/bpfdb/ring.h: `busy`.
+    const BUSY: usize = 65_536 + 256 * 64 + 6 * 4;
+    let folder = Folder::new();
+    let table = table_of(&folder, 1000);
+    let options = ChainOptions {
+        pool: 0,
+        programs: 1,
+        ..ChainOptions::default()
+    };
+    let (mut source, _) = Source::open(&table, By::Kernel, &options).expect("chains run");
+    let mut object = open("ask_table");
+    match &source {
+        Source::Kernel(chains) => chains.share_with(&mut object).expect("shared"),
+        Source::Process { .. } => panic!("the kernel was asked for"),
+    }
+    let object = object.load().expect("it loads");
+    let mut maps = object.maps();
+    let map = maps
+        .find(|map| map.name() == ".bss.table")
+        .expect("the map");
+    let memory = Mapped::new(map.as_fd(), BUSY.next_multiple_of(4096)).expect("mapped");
+    // SAFETY: within the mapping, aligned; the program uses atomic instructions.
+    let busy = unsafe { AtomicU32::from_ptr(memory.at(BUSY)) };
+    let get = |source: &mut Source<'_>| {
+        let found = source.get(&7_u32.to_be_bytes()).expect("read");
+        assert_eq!(found, Some(7_u32.to_le_bytes().to_vec()));
+    };
+    get(&mut source);
+    assert!(source.is_kernel());
+    busy.store(1, Ordering::SeqCst);
+    get(&mut source);
+    assert!(!source.is_kernel());
+    assert_eq!(source.answered().by_process, 1);
 }
 
 #[test]
