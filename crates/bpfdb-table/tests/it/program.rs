@@ -514,9 +514,8 @@ fn send(object: &Object, source: [u8; 4]) -> u32 {
         .return_value
 }
 
-#[test]
-fn packets_are_judged_by_a_table() {
-    let folder = Folder::new();
+/// A table that denies each third source of 3,000.
+fn verdicts(folder: &Folder) -> Table {
     let model: Model = (0..3000_u32)
         .map(|number| {
             let verdict: &[u8] = if number % 3 == 0 { b"deny" } else { b"allow" };
@@ -526,10 +525,39 @@ fn packets_are_judged_by_a_table() {
             )
         })
         .collect();
-    let table = build(&folder.path(), &model, &options(512, 0));
+    build(&folder.path(), &model, &options(512, 0))
+}
+
+fn source(number: u32) -> [u8; 4] {
+    (0x0a00_0000 + number).to_be_bytes()
+}
+
+/// Nobody comes back for their answers, which would be kept for ten seconds.
+#[test]
+fn sources_that_send_one_packet_hold_up_no_other() {
+    let folder = Folder::new();
+    let table = verdicts(&folder);
     let chains = start(&table, 0);
     let object = load("judge_by_table", &chains);
-    let source = |number: u32| (0x0a00_0000 + number).to_be_bytes();
+    let mut strangers = 1..3000;
+    let begun = Instant::now();
+    for number in (0..300).step_by(30) {
+        while send(&object, source(number)) != XDP_DROP {
+            assert!(begun.elapsed() < Duration::from_secs(8), "{number} waits");
+            for _ in 0..PROGRAMS {
+                send(&object, source(3000 + strangers.next().unwrap_or(1)));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn packets_are_judged_by_a_table() {
+    let folder = Folder::new();
+    let table = verdicts(&folder);
+    let chains = start(&table, 0);
+    let object = load("judge_by_table", &chains);
     // The first packet has asked, and passes; those behind the answer do as it says.
     for number in (0..3000).step_by(30) {
         assert_eq!(send(&object, source(number)), XDP_PASS);
