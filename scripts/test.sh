@@ -75,24 +75,29 @@ one() {
 
 # What a suite has to be run with besides, and which: a line each.
 settings() {
+	# Engines with a log; clients that get a reply only when it is durable. The first takes longest.
+	echo bpfdb-server BPFDB_TEST_LOG=sync multi
+	echo bpfdb-tests BPFDB_TEST_LOG=async scripts
 	# Clients that are answered inside their own send(), where the tests leave it open.
 	echo bpfdb-server BPFDB_TEST_LOCAL_CLIENTS=on differential
 	echo bpfdb-server BPFDB_TEST_LOCAL_CLIENTS=on transactions
 	# Values in files.
 	echo bpfdb-server BPFDB_TEST_TIER=on large_collections
 	echo bpfdb-server BPFDB_TEST_TIER=on differential
-	# Engines with a log; clients that get a reply only when it is durable.
-	echo bpfdb-tests BPFDB_TEST_LOG=async scripts
-	echo bpfdb-server BPFDB_TEST_LOG=sync multi
 }
 
-# Those that take longest begin first, so that no processor is idle at the end.
-LONGEST='bpfdb-server bpfdb-cli bpfdb bpfdb-durability bpfdb-proxy bpfdb-apps bpfdb-tests bpfdb-procedures'
-order() {
+# Those that take longest begin first, then the suites in other settings, one of which takes as long as
+# they do, so that no processor is idle at the end.
+LONGEST='bpfdb-server bpfdb-cli bpfdb bpfdb-durability bpfdb-proxy bpfdb-apps bpfdb-tests bpfdb-procedures
+	bpfdb-bench bpfdb-copies'
+longest() {
 	for crate in $LONGEST; do
 		printf '%s\n' "$1" | grep "/$crate " || true
 	done
-	printf '%s\n' "$1" | grep -v -E "/($(echo "$LONGEST" | tr ' ' '|')) "
+}
+others() {
+	# shellcheck disable=SC2086 # a list of names
+	printf '%s\n' "$1" | grep -v -E "/($(echo $LONGEST | tr ' ' '|')) " || true
 }
 
 if [ "${1:-}" = --one ]; then
@@ -107,8 +112,9 @@ results=$(mktemp -d)
 export results LIMIT FORGIVEN RUNNER="${RUNNER:-}"
 trap 'rm -rf "$results"' EXIT
 
-{
-	order "$programs" | while read -r folder program; do
+# A line for each program that is read, with the arguments of libtest.
+jobs_of() {
+	while read -r folder program; do
 		name=${program##*/}
 		name=${folder##*/}/${name%-*}
 		# This one is as long as a third of all others: with two threads it would be over last, and alone.
@@ -116,12 +122,17 @@ trap 'rm -rf "$results"' EXIT
 		[ "$name" != bpfdb-server/it ] || threads="/usr/bin/env RUST_TEST_THREADS=3"
 		echo "$name $folder $threads $program $*"
 	done
+}
+
+{
+	longest "$programs" | jobs_of "$@"
 	# With a filter these would run tests that the caller did not ask for.
 	[ $# != 0 ] || settings | while read -r crate setting suite; do
 		printf '%s\n' "$programs" | grep "/$crate .*/it-" | while read -r folder program; do
 			echo "$crate/$suite:$setting $folder /usr/bin/env $setting $program $suite::"
 		done
 	done
+	others "$programs" | jobs_of "$@"
 	[ $# != 0 ] || echo "documentation $PWD $(command -v cargo) test --quiet --profile ci --workspace" \
 		"--all-features --doc"
 } | sed 's/ *$//' >"$results/jobs" # xargs joins a line that ends in a blank with the next one
