@@ -73,10 +73,12 @@ one() {
 		"$name" $(($(date +%s) - begun)) "$processor" "$output"
 }
 
-# What a suite has to be run with besides, and which: a line each.
+# What a suite has to be run with besides, and which: a line each. Names of tests behind it: these alone; each
+# starts a server, and `make test-log` runs all.
 settings() {
 	# Engines with a log; clients that get a reply only when it is durable. The first takes longest.
-	echo bpfdb-server BPFDB_TEST_LOG=sync multi
+	echo bpfdb-server BPFDB_TEST_LOG=sync multi money_is_conserved optimistic_counters_lose_nothing \
+		commands_wait_and_are_executed_together many_keys_are_watched
 	echo bpfdb-tests BPFDB_TEST_LOG=async scripts
 	# Clients that are answered inside their own send(), where the tests leave it open.
 	echo bpfdb-server BPFDB_TEST_LOCAL_CLIENTS=on differential
@@ -127,9 +129,11 @@ jobs_of() {
 {
 	longest "$programs" | jobs_of "$@"
 	# With a filter these would run tests that the caller did not ask for.
-	[ $# != 0 ] || settings | while read -r crate setting suite; do
+	[ $# != 0 ] || settings | while read -r crate setting suite tests; do
+		filters=$suite::
+		[ -z "$tests" ] || filters=$(printf "$suite::%s " $tests)
 		printf '%s\n' "$programs" | grep "/$crate .*/it-" | while read -r folder program; do
-			echo "$crate/$suite:$setting $folder /usr/bin/env $setting $program $suite::"
+			echo "$crate/$suite:$setting $folder /usr/bin/env $setting $program $filters"
 		done
 	done
 	others "$programs" | jobs_of "$@"

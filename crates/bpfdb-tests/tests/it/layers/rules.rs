@@ -125,7 +125,7 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-service", &["http", "endpoint", "notify"]),
     of("bpfdb-values", &[
         "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
-        "sorted_set", "big", "listpack", "stream", "hyperloglog", "geo",
+        "sorted_set", "listpack", "stream", "big", "hyperloglog", "geo",
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
