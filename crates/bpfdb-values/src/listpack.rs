@@ -293,6 +293,24 @@ impl Listpack {
         Ok(())
     }
 
+    /// Removes the element that begins there, and all behind it.
+    ///
+    /// # Errors
+    /// No element begins there.
+    pub(crate) fn truncate(&mut self, at: usize) -> Result<(), Malformed> {
+        let (mut end, mut count) = (HEADER, 0);
+        while end < at {
+            end = self.behind(end)?;
+            count += 1;
+        }
+        if end != at {
+            return Err(Malformed("no element of a listpack begins there"));
+        }
+        self.bytes.truncate(at);
+        self.count = Some(count);
+        Ok(())
+    }
+
     /// The bytes of the listpack.
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.push(END);

@@ -210,6 +210,29 @@ impl<'a> Block<'a> {
         counts.put(&mut listpack)?;
         Ok((listpack.finish(), deleted))
     }
+
+    /// The bytes of this block, which are `bytes`, without the entries behind `last`. All of these were deleted, and
+    /// an entry that was not is left.
+    ///
+    /// # Errors
+    /// Bytes of another block.
+    pub(super) fn without_behind(&self, bytes: Vec<u8>, last: Id) -> Result<Vec<u8>, Malformed> {
+        // All were read once without an error.
+        let entries = self.entries.clone().map_while(Result::ok);
+        let mut behind = entries.skip_while(|entry| entry.id <= last);
+        let Some(first) = behind.next() else {
+            return Ok(bytes);
+        };
+        let gone = 1 + behind.count() as u64;
+        let mut listpack = Listpack::open(bytes)?;
+        listpack.truncate(first.at)?;
+        let counts = Counts {
+            deleted: self.counts.deleted.saturating_sub(gone),
+            ..self.counts
+        };
+        counts.put(&mut listpack)?;
+        Ok(listpack.finish())
+    }
 }
 
 /// The fields of a block.

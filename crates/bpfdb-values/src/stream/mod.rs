@@ -15,7 +15,7 @@
 //!
 //! Invariants
 //!  1. `length` counts the entries of all blocks that were not deleted; `first` is the first of them.
-//!  2. No entry is behind `last`, and each that is added is.
+//!  2. No entry is behind `last`, be it a deleted one that is still in its block, and each that is added is.
 //!  3. A block whose last entry goes by XDEL goes with it; one may lose its last entry to XTRIM and
 //!     stay.
 
@@ -213,6 +213,40 @@ impl<B: Blocks> Stream<'_, B> {
             self.state.first = edge(&mut self.blocks, false)?.unwrap_or_default();
         }
         Ok(true)
+    }
+
+    /// Sets the identifier that was given last, which may be a smaller one: no entry that is there is behind it.
+    ///
+    /// # Errors
+    /// Those of the blocks.
+    pub fn set_last(&mut self, last: Id) -> Result<(), B::Error> {
+        // What is added is to be behind all entries of its block, deleted ones included.
+        if last < self.state.last {
+            while self.cut_last_block(last)? {}
+        }
+        self.state.last = last;
+        Ok(())
+    }
+
+    /// Removes from the last block what is behind an identifier, all of which was deleted. True: the block is gone, so
+    /// the one before it is to be looked at.
+    fn cut_last_block(&mut self, last: Id) -> Result<bool, B::Error> {
+        let Some((id, bytes)) = self.blocks.last_up_to(Id::MAX)? else {
+            return Ok(false);
+        };
+        let bytes = bytes.into_owned();
+        let block = Block::read(id, &bytes)?;
+        if block.last() <= last {
+            return Ok(false);
+        }
+        let is_empty = block.counts().entries == 0;
+        if is_empty {
+            self.blocks.remove(id)?;
+        } else {
+            let cut = block.without_behind(bytes.clone(), last)?;
+            self.blocks.put(id, cut)?;
+        }
+        Ok(is_empty)
     }
 
     /// Shows the entries between two identifiers, the last ones first if `is_reversed`, as long as

@@ -16,6 +16,8 @@ pub(crate) enum Step {
     Delete(prop::sample::Index),
     Trim(u64, bool),
     TrimFrom(prop::sample::Index, bool),
+    /// The last entry that is there becomes the one that was given last.
+    SetBack,
     Write,
 }
 
@@ -37,6 +39,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         2 => any::<prop::sample::Index>().prop_map(Step::Delete),
         1 => (0..60_u64, any::<bool>()).prop_map(|(keep, exact)| Step::Trim(keep, exact)),
         1 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, exact)| Step::TrimFrom(at, exact)),
+        1 => Just(Step::SetBack),
         1 => Just(Step::Write),
     ]
 }
@@ -102,6 +105,10 @@ proptest! {
                     Step::TrimFrom(at, is_exact) if !model.is_empty() => {
                         let (id, _) = model[at.index(model.len())];
                         trim(&mut stream, &mut model, Keep::From(id), is_exact);
+                    }
+                    Step::SetBack => {
+                        let last = model.last().map_or(Id::MIN, |(id, _)| *id);
+                        stream.set_last(last).expect("sound");
                     }
                     Step::Write => { goes_on = true; break; }
                     _ => {}
@@ -203,6 +210,48 @@ fn words_are_as_documented() {
                 .any(|name| words[at] == name.as_bytes());
         assert!(words::read(cut).is_err() || is_end, "{at}");
     }
+}
+
+/// XSETID may go back behind entries that were deleted and are still in their block.
+#[test]
+fn entries_come_behind_an_identifier_that_was_set_back() {
+    let words = [b"field".to_vec(), b"value".to_vec()];
+    let filled = || {
+        let mut stream: Stream<'_, Inline<'_>> = Stream::default();
+        for ms in 1..=5 {
+            stream.append(Id::new(ms, 0), &words).expect("sound");
+        }
+        stream.delete(Id::new(4, 0)).expect("sound");
+        stream.delete(Id::new(5, 0)).expect("sound");
+        stream
+    };
+    let ids = |stream: &mut Stream<'_, Inline<'_>>| -> Vec<Id> {
+        assert_eq!(value::check(&value::write(stream)), Ok(()));
+        let all = entries(stream, Id::MIN..=Id::MAX, false);
+        all.into_iter().map(|(id, _)| id).collect()
+    };
+    let of = |ms: u64| Id::new(ms, 0);
+    for last in [Id::new(3, 0), Id::new(4, 0), Id::new(4, 7)] {
+        let mut stream = filled();
+        stream.set_last(last).expect("sound");
+        assert_eq!(ids(&mut stream), [1, 2, 3].map(of));
+        let next = last.next().expect("one behind it");
+        stream.append(next, &words).expect("sound");
+        assert_eq!(ids(&mut stream), [of(1), of(2), of(3), next]);
+        assert!(stream.delete(next).expect("sound"));
+    }
+    // A block that has lost all its entries, the last ones by XDEL.
+    let mut stream = filled();
+    let trim = Trim {
+        keep: Keep::From(Id::new(4, 0)),
+        is_approximate: false,
+        limit: 0,
+    };
+    assert_eq!(stream.trim(&trim).expect("sound"), 3);
+    assert_eq!(stream.blocks.iter().len(), 1);
+    stream.set_last(Id::new(0, 1)).expect("sound");
+    stream.append(Id::new(0, 2), &words).expect("sound");
+    assert_eq!(ids(&mut stream), [Id::new(0, 2)]);
 }
 
 #[test]

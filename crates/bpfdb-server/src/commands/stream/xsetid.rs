@@ -77,8 +77,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
                 return Err("ERR The entries_added specified in XSETID is smaller than the target stream length".into());
             }
         }
+        stream.set_last(values.last)?;
         let state = &mut stream.state;
-        state.last = values.last;
         state.added = values.added.unwrap_or(state.added);
         if values.max_deleted != Id::MIN {
             state.max_deleted = values.max_deleted;

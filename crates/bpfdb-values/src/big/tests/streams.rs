@@ -70,6 +70,11 @@ where
             let keep = Keep::From(some_id(stream, *at));
             trimmed(stream, keep, *is_exact)
         }
+        Step::SetBack => {
+            let last = stream.last_entry().expect("sound").unwrap_or_default();
+            stream.set_last(last).expect("sound");
+            0
+        }
         Step::Write => 0,
     }
 }
