@@ -61,7 +61,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
 
 /// Bytes of the pages of a large collection, about: slots are an eighth longer than what is in them.
 fn pages_of(large: &Head) -> usize {
-    let entries = large.bytes + large.elements * NARROW_ENTRY as u64;
+    let groups = large.stream.map_or(0, |stream| stream.groups_len);
+    let entries = large.bytes + large.elements * NARROW_ENTRY as u64 + u64::from(groups);
     let pages = entries / PAGE + 1;
     let bytes = entries + entries / 8 + pages * (CELL + slot_size(PAGE_KEY)) as u64;
     usize::try_from(bytes).unwrap_or(usize::MAX)
