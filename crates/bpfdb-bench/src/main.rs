@@ -64,7 +64,7 @@ struct Arguments {
     /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Scenario>,
-    /// Of durability, tables, proxy and tier measure only these, separated by commas
+    /// Of durability, tables, proxy, tier and types measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     parts: Vec<Part>,
     /// Tiny sizes: shows that the benchmarks work, not how fast anything is
@@ -174,7 +174,7 @@ fn measure(
             procedures::measure(plan, folder, redis, keep).map(|()| Vec::new())
         }
         Scenario::Hostile => hostile::measure(plan, redis),
-        Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
+        Scenario::Types => types::measure(plan, &arguments.parts, redis, keep).map(|()| Vec::new()),
         Scenario::Tables => {
             let folder = arguments.data_dir.as_deref();
             table::measure(plan, &arguments.parts, folder)

@@ -85,6 +85,14 @@ pub(crate) enum Part {
     Report,
     /// Workloads of YCSB on values in files
     Ycsb,
+    /// Commands on types through TCP, what the types take, and messages
+    Commands,
+    /// Queues of others
+    Queues,
+    /// Rows of ordered tables
+    Ordered,
+    /// Commands on types in the client's own send()
+    Send,
 }
 
 impl Part {
@@ -102,6 +110,9 @@ impl Part {
     pub(crate) const PROXY: [Self; 3] = [Self::Here, Self::Remote, Self::Mirror];
     /// Those of `tier`.
     pub(crate) const TIER: [Self; 4] = [Self::Values, Self::Snapshots, Self::Report, Self::Ycsb];
+
+    /// Those of `types`.
+    pub(crate) const TYPES: [Self; 4] = [Self::Commands, Self::Queues, Self::Ordered, Self::Send];
 
     /// Those of `all` that are asked for; all of them if `only` is empty.
     pub(crate) fn chosen(all: &[Self], only: &[Self]) -> Vec<Self> {

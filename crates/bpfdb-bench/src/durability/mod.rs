@@ -176,7 +176,11 @@ pub(crate) fn measure(
             | Part::Values
             | Part::Snapshots
             | Part::Report
-            | Part::Ycsb => continue,
+            | Part::Ycsb
+            | Part::Commands
+            | Part::Queues
+            | Part::Ordered
+            | Part::Send => continue,
         };
         tables.into_iter().for_each(&mut *keep);
     }

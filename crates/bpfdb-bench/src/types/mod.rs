@@ -33,7 +33,7 @@ use bpfdb_apps::client::{Address, Client};
 use self::requests::Row;
 use self::stock::Stock;
 use crate::machine;
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
 
@@ -58,10 +58,11 @@ impl Way {
     }
 }
 
-/// Hands each table to `keep` when it is there. `redis`: a redis-server to compare with besides
-/// the one in PATH.
+/// Hands each table to `keep` when it is there. `only`: these parts, all if there is none; `redis`: a redis-server to
+/// compare with besides the one in PATH.
 pub(crate) fn measure(
     plan: &Plan,
+    only: &[Part],
     redis: Option<&Path>,
     keep: &mut dyn FnMut(Table),
 ) -> Result<()> {
@@ -70,9 +71,20 @@ pub(crate) fn measure(
         keep(tables::skipped("bpfdb is not built"));
         return Ok(());
     }
-    through_tcp(plan, redis, keep)?;
-    keep(tables::ordered(&ordered::measure(plan)?));
+    let parts = Part::chosen(&Part::TYPES, only);
+    if parts.contains(&Part::Commands) || parts.contains(&Part::Queues) {
+        through_tcp(plan, &parts, redis, keep)?;
+    }
+    if parts.contains(&Part::Ordered) {
+        keep(tables::ordered(&ordered::measure(plan)?));
+    }
+    if parts.contains(&Part::Send) {
+        in_send(plan, redis, keep)?;
+    }
+    Ok(())
+}
 
+fn in_send(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -> Result<()> {
     let (servers, note) = start(plan, Way::Local, redis)?;
     for server in &servers {
         stock::fill(server, &Stock::small(plan))?;
@@ -85,16 +97,41 @@ pub(crate) fn measure(
     Ok(())
 }
 
-fn through_tcp(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -> Result<()> {
+fn through_tcp(
+    plan: &Plan,
+    parts: &[Part],
+    redis: Option<&Path>,
+    keep: &mut dyn FnMut(Table),
+) -> Result<()> {
     let (servers, note) = start(plan, Way::Tcp, redis)?;
+    if parts.contains(&Part::Commands) {
+        commands(plan, &servers, note, keep)?;
+    }
+    if parts.contains(&Part::Queues) {
+        keep(tables::jobs(&servers, &jobs::measure(plan, &servers)?));
+    }
+    if parts.contains(&Part::Commands) {
+        let erased = erase::measure(plan, &servers)?;
+        keep(tables::erased(plan, &servers, &erased));
+    }
+    Ok(())
+}
+
+/// Rates of commands, memory, and messages. `note`: why there are not two servers of Redis.
+fn commands(
+    plan: &Plan,
+    servers: &[Server],
+    note: Option<String>,
+    keep: &mut dyn FnMut(Table),
+) -> Result<()> {
     let stocks = Stock::all(plan);
     let memory = servers.iter().map(|server| stock::fill(server, &stocks));
     let memory = memory.collect::<Result<Vec<_>>>()?;
-    keep(tables::memory(&servers, &stocks, &memory));
+    keep(tables::memory(servers, &stocks, &memory));
 
     let small = requests::small(Way::Tcp);
     let title = "small collections, through TCP on loopback";
-    let [mut rates, latencies] = compare(plan, &servers, ("types", title), &small)?;
+    let [mut rates, latencies] = compare(plan, servers, ("types", title), &small)?;
     note.into_iter().for_each(|note| rates.note(note));
     [rates, latencies].into_iter().for_each(&mut *keep);
 
@@ -102,25 +139,19 @@ fn through_tcp(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -
         "one element of a collection of {}, through TCP on loopback",
         plan.elements
     );
-    let large = compare(plan, &servers, ("types-large", &title), &requests::large())?;
+    let large = compare(plan, servers, ("types-large", &title), &requests::large())?;
     large.into_iter().for_each(&mut *keep);
 
     let title = "other commands and other types, through TCP on loopback";
-    let others = compare(plan, &servers, ("types-others", title), &requests::others())?;
+    let others = compare(plan, servers, ("types-others", title), &requests::others())?;
     others.into_iter().for_each(&mut *keep);
     keep(tables::published(
-        &servers,
-        &publish::measure(plan, &servers)?,
+        servers,
+        &publish::measure(plan, servers)?,
     ));
     keep(tables::handed_over(
-        &servers,
-        &hand_over::measure(plan, &servers)?,
-    ));
-    keep(tables::jobs(&servers, &jobs::measure(plan, &servers)?));
-    keep(tables::erased(
-        plan,
-        &servers,
-        &erase::measure(plan, &servers)?,
+        servers,
+        &hand_over::measure(plan, servers)?,
     ));
     Ok(())
 }
