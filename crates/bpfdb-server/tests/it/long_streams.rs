@@ -231,7 +231,9 @@ fn groups_of_many_bytes_come_back() {
     assert_eq!(client.say("XGROUP CREATE s g 0"), "+OK\r\n");
     let name = "n".repeat(NAME);
     let read = ["XREADGROUP", "GROUP", "g", &name, "STREAMS", "s", ">"];
+    assert!(number(&mut client, "MEMORY USAGE s") < NAME as i64 / 10);
     assert!(!asked(&mut client, &read).is_error());
+    assert!(number(&mut client, "MEMORY USAGE s") > NAME as i64);
     assert_eq!(number(&mut client, "XACK s g 77-0"), 1);
     add(&mut client, "s", ENTRIES + 1, 1);
     let before = client.say("XPENDING s g");

@@ -20,7 +20,7 @@
 //!    140      4  zero
 //! ```
 //!
-//! No short stream begins with these 8 bytes: it would have 2^37 entries.
+//! No short stream begins with these 8 bytes: it would have more than 2^37 entries.
 //!
 //! BIG comes with WIDE because kernel programs leave runs that are WIDE to user space; to
 //! [`Run::parse`](crate::run::Run::parse) BIG is an unknown flag.
