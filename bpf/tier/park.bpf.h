@@ -275,7 +275,12 @@ __noinline int seat_is_current(u32 number)
 		return 0;
 	len = seat->key_len;
 	OPAQUE(len);
-	if (len && len <= BPFDB_KEY_MAX) {
+	if (len > BPFDB_KEY_MAX)
+		len = 0;
+	/* Else clang compares `len` - 1 with the limit, of which the verifier of Linux 6.12 learns
+	 * nothing about `len`. */
+	OPAQUE(len);
+	if (len) {
 		bpf_probe_read_kernel(s->key, len, seat->key);
 		s->key_len = len;
 		names = session_names(s, seat);
