@@ -23,7 +23,7 @@ use super::{Failure, Outcome};
 use crate::protocol::reply::{self, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
-pub(super) const TOO_LONG: &str = "ERR collection exceeds maximum allowed size (512 MiB)";
+const TOO_LONG: &str = "ERR collection exceeds maximum allowed size (512 MiB)";
 
 /// A large collection in a transaction.
 pub(super) type Large<'s> = Big<SessionPages<'s>>;
@@ -111,7 +111,7 @@ pub(super) fn load_value(
     }
 }
 
-/// A large collection as the run that a small one would have, a large stream as the bytes of a short one; of others the entry as it is. In a transaction.
+/// A large collection or stream as the bytes of one that is not large; of others the entry as it is. In a transaction.
 fn whole(
     session: &mut Session,
     kind: ValueType,
@@ -150,7 +150,7 @@ pub(super) fn kind_of(kind: ValueType) -> Option<limits::Kind> {
     }
 }
 
-/// `None`: values of this type are never large in the way of collections.
+/// `None`: values of this type have no pages.
 pub(super) fn shape_of(kind: ValueType) -> Option<Shape> {
     match kind {
         ValueType::STREAM => Some(Shape::Stream),
@@ -331,18 +331,15 @@ impl StoredLarge {
         key: &[u8],
         work: impl FnOnce(&mut Large<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (identity, kind) = (self.head.identity, type_of(self.kind));
+        let identity = self.head.identity;
+        let kind = type_of(self.kind);
         let may_write = large::may_write(session);
         let pages = SessionPages::new(session, Access::Exclusive);
         let mut large = Big::open(self.kind, self.head, pages);
-        let before = large.whole_len();
+        let limits = ChangeLimits::of(&large, may_write);
         let result = work(&mut large)?;
         if !large.has_changed() {
             return Ok(result);
-        }
-        // As one run it must have room in a copy.
-        if large.whole_len() > before.max(VALUE_MAX) {
-            return Err(TOO_LONG.into());
         }
         if large.is_empty() {
             drop(large);
@@ -350,15 +347,9 @@ impl StoredLarge {
             session.delete(key)?;
             return Ok(result);
         }
-        if large.changed_bytes() > may_write {
-            let run = large.whole()?;
-            drop(large);
-            large::suspect(identity);
-            put(session, key, kind, Some(&run), self.expires_at)?;
-            return Ok(result);
-        }
-        let head = large.finish()?;
-        session.set_typed(key, kind, &head.to_bytes(), self.expires_at)?;
+        limits
+            .write(large)?
+            .put(session, key, kind, self.expires_at)?;
         Ok(result)
     }
 
@@ -370,6 +361,70 @@ impl StoredLarge {
     ) -> Result<T, Failure> {
         let pages = SessionPages::new(session, Access::Exclusive);
         work(&mut Big::open(self.kind, self.head.clone(), pages))
+    }
+}
+
+/// How far a command may change a large collection, or stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChangeLimits {
+    /// Bytes that one which is not large would have had before.
+    before: u64,
+    /// Bytes of pages that may be written in the transaction.
+    may_write: usize,
+}
+
+impl ChangeLimits {
+    /// Of one that was not changed yet.
+    pub(super) fn of(large: &Large<'_>, may_write: usize) -> Self {
+        Self {
+            before: large.whole_len(),
+            may_write,
+        }
+    }
+
+    /// Writes the pages that have changed, unless these are too many: then it is to be written anew.
+    ///
+    /// # Errors
+    /// It is too long, and those of the pages.
+    pub(super) fn write(self, mut large: Large<'_>) -> Result<Written, Failure> {
+        // As one value it must have room in a copy.
+        if large.whole_len() > self.before.max(VALUE_MAX) {
+            return Err(TOO_LONG.into());
+        }
+        if large.changed_bytes() > self.may_write {
+            let identity = large.head().identity;
+            let bytes = large.whole()?;
+            return Ok(Written::Anew { identity, bytes });
+        }
+        large.finish().map(Written::Pages)
+    }
+}
+
+/// What a large collection, or stream, that was changed has written so far.
+#[derive(Debug)]
+pub(super) enum Written {
+    /// Its pages; this is their head.
+    Pages(big::Head),
+    /// Nothing. Its pages have this identity, and it has these bytes if it is not large.
+    Anew { identity: u64, bytes: Vec<u8> },
+}
+
+impl Written {
+    /// Gives the key its value.
+    pub(super) fn put(
+        self,
+        session: &mut Session,
+        key: &[u8],
+        kind: ValueType,
+        expires_at: Option<u64>,
+    ) -> Outcome {
+        match self {
+            Self::Pages(head) => Ok(session.set_typed(key, kind, &head.to_bytes(), expires_at)?),
+            Self::Anew { identity, bytes } => {
+                large::suspect(identity);
+                put(session, key, kind, Some(&bytes), expires_at)
+            }
+        }
     }
 }
 

@@ -19,7 +19,11 @@ pub fn remove<P: Pages>(pages: &mut P, identity: u64, most: usize) -> Result<boo
         identity,
         left: most.max(1),
     };
-    Ok(remains.prune(Place::ROOT, 0)? && remains.remove_buckets()? && remains.remove_groups()?)
+    let is_gone = remains.prune(Place::ROOT, 0)? && remains.remove_buckets()?;
+    if is_gone {
+        remains.remove_groups()?;
+    }
+    Ok(is_gone)
 }
 
 #[derive(Debug)]
@@ -72,11 +76,11 @@ impl<P: Pages> Remains<'_, P> {
         Ok(true)
     }
 
-    fn remove_groups(&mut self) -> Result<bool, P::Error> {
+    fn remove_groups(&mut self) -> Result<(), P::Error> {
         if self.pages.read(self.key(Place::GROUPS))?.is_some() {
             self.remove(Place::GROUPS)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     fn has_bucket(&mut self, number: u64) -> Result<bool, P::Error> {

@@ -63,30 +63,29 @@ pub fn build<P: Pages>(bytes: &[u8], identity: u64, pages: P) -> Result<Head, P:
 }
 
 impl<P: Pages> Stream<'_, Paged<P>> {
-    /// The stream with this head.
+    /// The stream that is in these pages.
     ///
     /// # Errors
-    /// It is that of another type.
-    pub fn open(head: Head, pages: P) -> Result<Self, Malformed> {
-        let stream = head.stream.ok_or(NO_STREAM)?;
+    /// Their head is that of a collection.
+    pub fn open(big: Big<P>) -> Result<Self, Malformed> {
+        let stream = big.head.stream.ok_or(NO_STREAM)?;
         Ok(Self {
             state: stream.state,
             groups: KeptGroups::Stored,
-            blocks: Paged(Big::open(Shape::Stream, head, pages)),
+            blocks: Paged(big),
         })
     }
 
-    /// Gives the head the state, and the groups their page: to be called behind the last change, before the
-    /// functions that follow.
+    /// The pages, whose head has the state by now, and the groups theirs.
     ///
     /// # Errors
     /// Those of the pages.
-    pub fn settle(&mut self) -> Result<(), P::Error> {
-        let big = &mut self.blocks.0;
+    pub fn settle(self) -> Result<Big<P>, P::Error> {
+        let mut big = self.blocks.0;
         let head = big.head.stream.as_mut().ok_or(NO_STREAM)?;
         head.state = self.state;
         let KeptGroups::Read(groups) = &self.groups else {
-            return Ok(());
+            return Ok(big);
         };
         let mut bytes = Vec::with_capacity(head.groups_len as usize);
         value::put_groups(&mut bytes, groups);
@@ -99,33 +98,7 @@ impl<P: Pages> Stream<'_, Paged<P>> {
         } else if had_page {
             big.cache.remove(Place::GROUPS);
         }
-        Ok(())
-    }
-
-    /// Bytes of the records of pages that have changed or are removed, about.
-    pub fn changed_bytes(&self) -> usize {
-        self.blocks.0.changed_bytes()
-    }
-
-    /// Bytes of the stream as a short one has them, at most.
-    pub fn whole_len(&self) -> u64 {
-        self.blocks.0.whole_len()
-    }
-
-    /// Those bytes.
-    ///
-    /// # Errors
-    /// Those of the pages.
-    pub fn whole(&mut self) -> Result<Vec<u8>, P::Error> {
-        self.blocks.0.whole()
-    }
-
-    /// Writes the pages that have changed. The head that is returned is to be written with them.
-    ///
-    /// # Errors
-    /// Those of the pages.
-    pub fn finish(self) -> Result<Head, P::Error> {
-        self.blocks.0.finish()
+        Ok(big)
     }
 }
 

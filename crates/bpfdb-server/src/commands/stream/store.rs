@@ -5,15 +5,14 @@ use std::mem;
 
 use bpfdb::{Session, ValueType};
 use bpfdb_values::big::stream::Paged;
-use bpfdb_values::big::{self, Head};
+use bpfdb_values::big::{self, Big, Head, Shape};
 use bpfdb_values::stream::blocks::{Blocks, Inline, Stored};
 use bpfdb_values::stream::{Id, State, Stream, value};
 
 use super::super::Failure;
 use super::super::atomic::{Kind, atomically};
-use super::super::collection::{TOO_LONG, check_len, load_value, load_value_for_update, put};
+use super::super::collection::{ChangeLimits, check_len, load_value, load_value_for_update, put};
 use super::super::large::{self, Access, SessionPages};
-use super::super::update::VALUE_MAX;
 
 /// A stream, wherever its blocks are.
 pub(super) type Kept<'a> = Stream<'a, KeptBlocks<'a>>;
@@ -131,8 +130,8 @@ fn shown<T>(
     match Head::parse(value)? {
         None => work(&mut short(value)?),
         Some(head) => {
-            let paged = Stream::open(head, SessionPages::new(session, access))?;
-            work(&mut paged.map_blocks(KeptBlocks::Paged))
+            let pages = Big::open(Shape::Stream, head, SessionPages::new(session, access));
+            work(&mut Stream::open(pages)?.map_blocks(KeptBlocks::Paged))
         }
     }
 }
@@ -186,8 +185,7 @@ pub(super) fn change<T>(
     })
 }
 
-/// The same to a stream with this head. The pages that have changed are written with it, and if these are too many for
-/// a transaction, the stream is written anew.
+/// The same to a stream with this head.
 fn change_long<T>(
     session: &mut Session,
     key: &[u8],
@@ -195,32 +193,18 @@ fn change_long<T>(
     expires_at: Option<u64>,
     work: &mut impl FnMut(&mut Kept<'_>, bool) -> Result<(Changed, T), Failure>,
 ) -> Result<T, Failure> {
-    let identity = head.identity;
     let may_write = large::may_write(session);
-    let paged = Stream::open(head, SessionPages::new(session, Access::Exclusive))?;
-    let before = paged.whole_len();
-    let mut stream = paged.map_blocks(KeptBlocks::Paged);
+    let pages = SessionPages::new(session, Access::Exclusive);
+    let large = Big::open(Shape::Stream, head, pages);
+    let limits = ChangeLimits::of(&large, may_write);
+    let mut stream = Stream::open(large)?.map_blocks(KeptBlocks::Paged);
     let (changed, result) = work(&mut stream, true)?;
-    let KeptBlocks::Paged(blocks) = mem::take(&mut stream.blocks) else {
-        return Ok(result);
-    };
-    if changed == Changed::No {
-        return Ok(result);
+    let blocks = mem::take(&mut stream.blocks);
+    if changed == Changed::Yes
+        && let KeptBlocks::Paged(blocks) = blocks
+    {
+        let changed = limits.write(stream.map_blocks(|_| blocks).settle()?)?;
+        changed.put(session, key, ValueType::STREAM, expires_at)?;
     }
-    let mut paged = stream.map_blocks(|_| blocks);
-    paged.settle()?;
-    // As one value it must have room in a copy.
-    if paged.whole_len() > before.max(VALUE_MAX) {
-        return Err(TOO_LONG.into());
-    }
-    if paged.changed_bytes() > may_write {
-        let bytes = paged.whole()?;
-        drop(paged);
-        large::suspect(identity);
-        put(session, key, ValueType::STREAM, Some(&bytes), expires_at)?;
-        return Ok(result);
-    }
-    let head = paged.finish()?;
-    session.set_typed(key, ValueType::STREAM, &head.to_bytes(), expires_at)?;
     Ok(result)
 }

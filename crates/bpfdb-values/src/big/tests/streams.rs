@@ -16,7 +16,7 @@ impl Memory {
     }
 
     fn open_stream(&self, head: &Head) -> Long {
-        Stream::open(head.clone(), self.clone()).expect("a stream")
+        Stream::open(Big::open(Shape::Stream, head.clone(), self.clone())).expect("a stream")
     }
 
     /// Invariants 3 to 5, and no page that nothing leads to.
@@ -135,15 +135,14 @@ proptest! {
                 change_groups(&mut short, number);
             }
             if matches!(step, Step::Write) {
-                long.settle().expect("sound");
-                head = long.finish().expect("written");
+                head = long.settle().expect("sound").finish().expect("written");
                 memory.check_stream(&head);
                 long = memory.open_stream(&head);
                 prop_assert!(matches!(long.groups, KeptGroups::Stored));
                 prop_assert_eq!(long.groups().expect("sound"), short.groups().expect("sound"));
             }
         }
-        long.settle().expect("sound");
+        let mut long = long.settle().expect("sound");
         let expected = value::write(&short);
         prop_assert_eq!(long.whole_len() as usize, expected.len());
         prop_assert_eq!(long.whole().expect("sound"), expected.clone());
@@ -171,8 +170,7 @@ fn an_entry_that_is_added_changes_one_page() {
         let mut long = memory.open_stream(&head);
         long.append(Id::new(number, 0), &[&b"field"[..], b"a value"])
             .expect("sound");
-        long.settle().expect("sound");
-        head = long.finish().expect("written");
+        head = long.settle().expect("sound").finish().expect("written");
         let after = memory.0.borrow().clone();
         let changed = after
             .iter()
