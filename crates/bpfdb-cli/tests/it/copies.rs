@@ -149,11 +149,24 @@ fn compare(client: &mut Client) {
     assert_eq!(client.say("PEXPIRETIME number"), b":-1");
 }
 
+/// A start takes longer than any of these: they share a server.
 #[test]
-fn a_copy_moves_the_data_to_another_server() {
+fn files_that_are_right_bad_and_not_for_this_server() {
     let folder = alone();
-    let (from, to) = (Served::start(), Served::start());
-    fill(&mut from.client());
+    let server = Served::start();
+    let mut client = server.client();
+    keys_of_redis_that_are_too_long(&server, &folder);
+    assert_eq!(client.say("FLUSHALL"), b"+OK");
+    a_database_with_keys_is_not_touched_unasked(&server, &folder);
+    assert_eq!(client.say("FLUSHALL"), b"+OK");
+    fill(&mut client);
+    a_bad_file_is_told_with_its_place(&server, &folder);
+    a_copy_moves_the_data_to_another_server(&server, &folder);
+    a_file_is_checked_without_a_server(server, &folder);
+}
+
+fn a_copy_moves_the_data_to_another_server(from: &Served, folder: &Path) {
+    let to = Served::start();
     for form in FORMS {
         let file = folder.join(form);
         let path = file.to_str().expect("a path");
@@ -163,20 +176,16 @@ fn a_copy_moves_the_data_to_another_server() {
         let told = right(to.run(&["restore", "--flush", path]));
         assert_eq!(told, b"5 keys were written\n");
         compare(&mut to.client());
-
-        // The same to standard output.
-        let bytes = right(from.run(&["dump", "--format", form]));
-        let piped = folder.join("piped");
-        fs::write(&piped, bytes).expect("written");
-        right(to.run(&["restore", "--flush", piped.to_str().expect("a path")]));
-        compare(&mut to.client());
     }
+    // The same to standard output.
+    let bytes = right(from.run(&["dump", "--format", FORMS[1]]));
+    let piped = folder.join("piped");
+    fs::write(&piped, bytes).expect("written");
+    right(to.run(&["restore", "--flush", piped.to_str().expect("a path")]));
+    compare(&mut to.client());
 }
 
-#[test]
-fn a_database_with_keys_is_not_touched_unasked() {
-    let folder = alone();
-    let server = Served::start();
+fn a_database_with_keys_is_not_touched_unasked(server: &Served, folder: &Path) {
     let mut client = server.client();
     client.say("SET a new");
     let file = folder.join("copy");
@@ -200,12 +209,9 @@ fn a_database_with_keys_is_not_touched_unasked() {
     );
 }
 
-#[test]
-fn a_bad_file_is_told_with_its_place() {
-    let folder = alone();
-    let server = Served::start();
+/// The server has what `fill` writes, and keeps it.
+fn a_bad_file_is_told_with_its_place(server: &Served, folder: &Path) {
     let mut client = server.client();
-    fill(&mut client);
     for form in FORMS {
         let bytes = right(server.run(&["dump", "--format", form]));
         let file = folder.join("bad");
@@ -230,13 +236,10 @@ fn a_bad_file_is_told_with_its_place() {
     compare(&mut client);
 }
 
-#[test]
-fn a_file_is_checked_without_a_server() {
-    let folder = alone();
+/// Of a server that has what `fill` writes.
+fn a_file_is_checked_without_a_server(server: Served, folder: &Path) {
     let file = folder.join("copy");
     let path = file.to_str().expect("a path");
-    let server = Served::start();
-    fill(&mut server.client());
     right(server.run(&["dump", "--format", "binary", "--output", path]));
     drop(server);
     let text = String::from_utf8(right(run(&["restore", "--check", path]))).expect("text");
@@ -257,9 +260,7 @@ fn a_file_is_checked_without_a_server() {
 }
 
 /// A file of Redis with a key that there is no room for is refused, unless the user lets go of such keys.
-#[test]
-fn keys_of_redis_that_are_too_long() {
-    let folder = alone();
+fn keys_of_redis_that_are_too_long(server: &Served, folder: &Path) {
     let mut bytes = b"REDIS0010\0\x01a\x01b\0\0\x05empty".to_vec();
     let long = |name: u8| [&b"\0\x42\x01"[..], &[name; 513], b"\x01v"].concat();
     bytes.extend((0..7).flat_map(long));
@@ -267,7 +268,6 @@ fn keys_of_redis_that_are_too_long() {
     let file = folder.join("dump.rdb");
     fs::write(&file, bytes).expect("written");
     let path = file.to_str().expect("a path");
-    let server = Served::start();
     let mut client = server.client();
     let shown = |name: u8| {
         format!(
@@ -302,6 +302,16 @@ fn keys_of_redis_that_are_too_long() {
 /// Money moves between keys by commands that the kernel executes; a copy has all of it.
 #[test]
 fn a_copy_is_of_one_moment() {
+    copies_are_of_one_moment(FORMS.len());
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_a_copy_is_of_one_moment() {
+    copies_are_of_one_moment(100);
+}
+
+fn copies_are_of_one_moment(copies: usize) {
     const ACCOUNTS: usize = 500;
     let folder = alone();
     let server = Served::start();
@@ -327,7 +337,7 @@ fn a_copy_is_of_one_moment() {
                 }
             });
         }
-        for form in FORMS.iter().cycle().take(6) {
+        for form in FORMS.iter().cycle().take(copies) {
             let file = folder.join("copy.rdb");
             let path = file.to_str().expect("a path");
             right(server.run(&["dump", "--format", form, "--output", path]));

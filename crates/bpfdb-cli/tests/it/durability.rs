@@ -63,10 +63,9 @@ fn a_server_has_a_directory_by_default_one_for_each_port() {
     assert!(Path::new("/var/lib/bpfdb/6380/control").exists());
 }
 
-/// What a server that was killed has left in the kernel belongs to its port. A server on another
-/// port does not go on without it.
+/// A start takes longer than any of these: they share a server.
 #[test]
-fn a_server_on_another_port_does_not_go_on_with_less() {
+fn what_a_killed_server_left_is_neither_lost_nor_mixed() {
     alone();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
@@ -81,13 +80,10 @@ fn a_server_on_another_port_does_not_go_on_with_less() {
     first.signal(Signal::SIGSTOP);
     assert_eq!(connection.ask(&["SET", "key", "value"]), "+OK");
     first.kill();
-    let other = ["--appendonly", "yes", "--dir", text(&data), "--port", "0"];
-    let told = refused(&other);
     let port = first.port;
-    assert!(
-        told.contains(&format!("start with --port {port} ")),
-        "{told}"
-    );
+    a_server_on_another_port_does_not_go_on_with_less(&data, port);
+    a_start_that_is_refused_drops_nothing(&data, port);
+    the_data_of_another_log_is_refused_and_not_mixed(&directory.path().join("other"), port);
     let again = Served::start_in(&data, port, &["--keep-data"]);
     assert_eq!(again.ask(&["GET", "key"]), "value");
     again.stop();
@@ -101,68 +97,112 @@ fn a_server_on_another_port_does_not_go_on_with_less() {
     fresh.stop();
 }
 
+/// What a server that was killed has left in the kernel belongs to its port. A server on another
+/// port does not go on without it.
+fn a_server_on_another_port_does_not_go_on_with_less(data: &Path, port: u16) {
+    let other = ["--appendonly", "yes", "--dir", text(data), "--port", "0"];
+    let told = refused(&other);
+    assert!(
+        told.contains(&format!("start with --port {port} ")),
+        "{told}"
+    );
+}
+
 /// Whoever gives up what is in the kernel does so for a server that starts.
-#[test]
-fn a_start_that_is_refused_drops_nothing() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    let mut server = Served::start_in(&data, 0, &[]);
-    assert_eq!(server.ask(&["SET", "key", "value"]), "+OK");
-    server.kill();
-    let port = server.port.to_string();
-    let fresh = ["--fresh", "--port", &port, "--dir", text(&data)];
+fn a_start_that_is_refused_drops_nothing(data: &Path, port: u16) {
+    let port = port.to_string();
+    let fresh = ["--fresh", "--port", &port, "--dir", text(data)];
     for wrong in [["--maxmemory", "16M"], ["--load-rdb", "/nowhere.rdb"]] {
         let told = refused(&[&fresh[..], &wrong].concat());
         assert!(told.contains("nothing was dropped"), "{told}");
     }
-    set_mode(&data, 0o755);
+    set_mode(data, 0o755);
     let told = refused(&fresh);
     assert!(told.contains("nothing was dropped"), "{told}");
-    set_mode(&data, 0o700);
+    set_mode(data, 0o700);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let metrics = ["--metrics-address", &address];
     let told = refused(&[&fresh[..], &metrics].concat());
     assert!(told.contains("nothing was dropped"), "{told}");
-    let server = Served::start_in(&data, server.port, &["--keep-data"]);
-    assert_eq!(server.ask(&["GET", "key"]), "value");
-    server.stop();
+}
+
+fn the_data_of_another_log_is_refused_and_not_mixed(other: &Path, port: u16) {
+    let port = port.to_string();
+    let told = refused(&["--port", &port, "--dir", text(other)]);
+    assert!(told.contains("does not belong to the log here"), "{told}");
+    let told = refused(&["--port", &port, "--appendonly", "no"]);
+    assert!(told.contains("has a log"), "{told}");
 }
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
 }
 
+/// Two starts for all of these: the first server writes what the second recovers.
 #[test]
-fn a_directory_has_one_owner() {
+fn one_directory_from_its_first_server_to_its_second() {
     alone();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let server = Served::start_in(&data, 0, &[]);
-    let told = refused(&["--port", "0", "--dir", text(&data)]);
-    let owner = format!("process {} owns this data directory", server.child.id());
-    assert!(told.contains(&owner), "{told}");
+    let port = server.port;
+    another_user_cannot_read_the_files(directory.path(), &data);
+    a_directory_has_one_owner(&server, &data);
+    a_terminal_shows_how_far_a_checkpoint_is(&server);
+    checkpoints_are_made_beside_a_client(&server);
     server.stop();
-    Served::start_in(&data, 0, &[]).stop();
+    a_server_is_stopped_while_it_recovers(&data, port);
+    a_terminal_shows_how_far_recovery_is(&data, port, || {
+        recovery_begins_with_the_last_checkpoint(port);
+    });
 }
 
-#[test]
-fn the_data_of_another_log_is_refused_and_not_mixed() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let [one, two] = ["one", "two"].map(|name| directory.path().join(name));
-    let server = Served::start_in(&one, 0, &[]);
+fn a_directory_has_one_owner(server: &Served, data: &Path) {
+    let told = refused(&["--port", "0", "--dir", text(data)]);
+    let owner = format!("process {} owns this data directory", server.child.id());
+    assert!(told.contains(&owner), "{told}");
+}
+
+/// What is in the last of them, and what came after it.
+fn checkpoints_are_made_beside_a_client(server: &Served) {
     let port = server.port.to_string();
-    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
-    server.crash();
-    let told = refused(&["--port", &port, "--dir", text(&two)]);
-    assert!(told.contains("does not belong to the log here"), "{told}");
-    let told = refused(&["--port", &port, "--appendonly", "no"]);
-    assert!(told.contains("has a log"), "{told}");
-    let server = Served::start_in(&one, port.parse().expect("a port"), &[]);
-    assert_eq!(server.ask(&["GET", "a"]), "1");
-    server.stop();
+    let mut connection = Connection::open(server.port);
+    let started: u64 = number(&connection.ask(&["LASTSAVE"]));
+    for n in 0..2000 {
+        assert_eq!(connection.ask(&["SET", &format!("k{n}"), "old"]), "+OK");
+    }
+    assert_eq!(connection.ask(&["DEL", "k0"]), ":1");
+    let output = Command::new(BINARY)
+        .args(["checkpoint", "--port", &port])
+        .output();
+    let output = output.expect("bpfdb");
+    let told = String::from_utf8_lossy(&output.stdout);
+    // What was written after the last group that was durable is in the log.
+    assert!(told.starts_with("checkpoint of "), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    assert_eq!(connection.ask(&["SET", "k1", "new"]), "+OK");
+    assert_eq!(connection.ask(&["SAVE"]), "+OK");
+    assert_eq!(connection.ask(&["SET", "k2", "new"]), "+OK");
+    assert!(
+        connection
+            .ask(&["BGSAVE"])
+            .starts_with("+Background saving")
+    );
+    assert!(number(&connection.ask(&["LASTSAVE"])) >= started);
+    assert!(
+        connection
+            .ask(&["INFO", "persistence"])
+            .contains("rdb_last_bgsave_status:ok")
+    );
+}
+
+fn recovery_begins_with_the_last_checkpoint(port: u16) {
+    let mut connection = Connection::open(port);
+    assert_eq!(connection.ask(&["DBSIZE"]), ":1999");
+    for (key, value) in [("k0", "$-1"), ("k1", "new"), ("k2", "new"), ("k3", "old")] {
+        assert_eq!(connection.ask(&["GET", key]), value, "{key}");
+    }
 }
 
 #[test]
@@ -216,55 +256,19 @@ fn a_clean_stop_keeps_every_commit() {
     }
 }
 
-#[test]
-fn recovery_begins_with_the_last_checkpoint() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    let server = Served::start_in(&data, 0, &[]);
-    let port = server.port.to_string();
-    let mut connection = Connection::open(server.port);
-    let started: u64 = number(&connection.ask(&["LASTSAVE"]));
-    for n in 0..2000 {
-        assert_eq!(connection.ask(&["SET", &format!("k{n}"), "old"]), "+OK");
-    }
-    assert_eq!(connection.ask(&["DEL", "k0"]), ":1");
-    let output = Command::new(BINARY)
-        .args(["checkpoint", "--port", &port])
-        .output();
-    let output = output.expect("bpfdb");
-    let told = String::from_utf8_lossy(&output.stdout);
-    // What was written after the last group that was durable is in the log.
-    assert!(told.starts_with("checkpoint of "), "{output:?}");
-    assert!(output.stderr.is_empty(), "{output:?}");
-    assert_eq!(connection.ask(&["SET", "k1", "new"]), "+OK");
-    assert_eq!(connection.ask(&["SAVE"]), "+OK");
-    assert_eq!(connection.ask(&["SET", "k2", "new"]), "+OK");
-    assert!(
-        connection
-            .ask(&["BGSAVE"])
-            .starts_with("+Background saving")
-    );
-    assert!(number(&connection.ask(&["LASTSAVE"])) >= started);
-    assert!(
-        connection
-            .ask(&["INFO", "persistence"])
-            .contains("rdb_last_bgsave_status:ok")
-    );
-    server.stop();
-
-    let server = Served::start_in(&data, 0, &[]);
-    let mut connection = Connection::open(server.port);
-    assert_eq!(connection.ask(&["DBSIZE"]), ":1999");
-    for (key, value) in [("k0", "$-1"), ("k1", "new"), ("k2", "new"), ("k3", "old")] {
-        assert_eq!(connection.ask(&["GET", key]), value, "{key}");
-    }
-    server.stop();
-}
-
 /// Then the file may be deleted.
 #[test]
 fn what_restore_has_written_is_on_the_disk() {
+    restore_and_kill(2);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_what_restore_has_written_is_on_the_disk() {
+    restore_and_kill(50);
+}
+
+fn restore_and_kill(times: u32) {
     alone();
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("copy");
@@ -281,7 +285,7 @@ fn what_restore_has_written_is_on_the_disk() {
     }
     let (port, copy) = (server.port.to_string(), file.to_str().expect("text"));
     bpfdb(&["dump", "--output", copy, "--port", &port]);
-    for _ in 0..3 {
+    for _ in 0..times {
         assert_eq!(server.ask(&["FLUSHALL"]), "+OK");
         bpfdb(&["restore", copy, "--port", &port]);
         server.kill();
@@ -302,11 +306,7 @@ fn on_a_terminal(line: &str) -> Command {
 }
 
 /// A bar on a terminal, of which nothing is left in the last line.
-#[test]
-fn a_terminal_shows_how_far_a_checkpoint_is() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Served::start_in(&directory.path().join("data"), 0, &[]);
+fn a_terminal_shows_how_far_a_checkpoint_is(server: &Served) {
     assert_eq!(server.ask(&["MSET", "a", "1", "b", "2"]), "+OK");
     let line = format!("'{BINARY}' checkpoint --port {}", server.port);
     let output = on_a_terminal(&line).output().expect("it runs");
@@ -315,27 +315,19 @@ fn a_terminal_shows_how_far_a_checkpoint_is() {
     let bar = shown.find(" keys, 0s left").expect("a bar");
     let told = shown.find("checkpoint of ").expect("its end");
     assert!(bar < told, "{shown:?}");
-    server.stop();
+    assert_eq!(server.ask(&["DEL", "a", "b"]), ":2");
 }
 
-#[test]
-fn a_terminal_shows_how_far_recovery_is() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    let server = Served::start_in(&data, 0, &[]);
-    assert_eq!(server.ask(&["MSET", "a", "1", "b", "2"]), "+OK");
-    let port = server.port;
-    server.stop();
-    let data = text(&data);
+/// While the server is there, `look` is called.
+fn a_terminal_shows_how_far_recovery_is(data: &Path, port: u16, look: impl FnOnce()) {
+    let data = text(data);
     let line = format!("exec '{BINARY}' serve --port {port} --maxmemory 64M --dir '{data}'");
     let mut command = on_a_terminal(&line);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let again = dies_with_us(&mut command).spawn().expect("it runs");
     wait_until("it listens", || Connection::try_open(port).is_some());
-    let mut connection = Connection::open(port);
-    assert_eq!(connection.ask(&["GET", "b"]), "2");
-    connection.send(&["SHUTDOWN"]);
+    look();
+    Connection::open(port).send(&["SHUTDOWN"]);
     let output = again.wait_with_output().expect("its output");
     let shown = String::from_utf8_lossy(&output.stdout);
     let bar = shown.find("recovering ").expect("a bar");
@@ -347,33 +339,47 @@ fn number(reply: &str) -> u64 {
     reply[1..].parse().expect("a number")
 }
 
-#[test]
-fn another_user_cannot_read_the_files() {
-    use std::os::unix::fs::PermissionsExt as _;
+fn another_user_cannot_read_the_files(above: &Path, data: &Path) {
     const NOBODY: u32 = 65534;
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    let server = Served::start_in(&data, 0, &[]);
     let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o7777;
-    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(data), 0o700);
     assert_eq!(mode(&data.join("log")), 0o700);
     for name in ["owner", "control", "log/0000000000000001.log"] {
         assert_eq!(mode(&data.join(name)), 0o600, "{name}");
     }
     // What is above them keeps no user out.
-    let others = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(directory.path(), others).expect("changed");
+    set_mode(above, 0o755);
     let read = |path: &Path| {
         let mut cat = Command::new("cat");
         let cat = cat.arg(path).uid(NOBODY).gid(NOBODY);
         cat.output().expect("it ends").status.success()
     };
-    let plain = directory.path().join("plain");
+    let plain = above.join("plain");
     std::fs::write(&plain, "x").expect("written");
     assert!(read(&plain), "who may read something else");
     assert!(!read(&data.join("control")));
-    server.stop();
+}
+
+/// A signal may come before the greeting. Of the data nothing is lost.
+fn a_server_is_stopped_while_it_recovers(data: &Path, port: u16) {
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--port", &port.to_string(), "--maxmemory", "64M"]);
+    command.arg("--dir").arg(data);
+    let pending = || {
+        let signal = SigSet::from(Signal::SIGTERM);
+        signal.thread_block()?;
+        // To the process, whose thread for signals would see it otherwise.
+        nix::sys::signal::kill(nix::unistd::Pid::this(), Signal::SIGTERM)?;
+        Ok(())
+    };
+    // SAFETY: both calls may be made between fork and exec. What is pending stays so.
+    unsafe { command.pre_exec(pending) };
+    let output = dies_with_us(&mut command).output().expect("bpfdb");
+    // It did what it was asked for: a manager of services sees no failure.
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("stopped while it recovered"), "{told}");
+    assert_eq!(output.stdout, b"", "no greeting");
 }
 
 #[test]
@@ -461,10 +467,21 @@ fn a_stop_drops_nothing_that_is_not_on_the_disk() {
 /// Whoever asks twice does not want to wait. The next start goes on as after a crash.
 #[test]
 fn a_second_signal_ends_a_stop_and_loses_nothing() {
+    stop_by_two_signals(2);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_a_second_signal_ends_a_stop_and_loses_nothing() {
+    stop_by_two_signals(50);
+}
+
+fn stop_by_two_signals(times: u32) {
+    alone();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let mut server = Served::start_in(&data, 0, &[]);
-    for round in 0..5 {
+    for round in 0..times {
         let port = server.port;
         let mut connection = Connection::open(port);
         for n in 0..500 {
@@ -483,40 +500,6 @@ fn a_second_signal_ends_a_stop_and_loses_nothing() {
         }
     }
     server.stop();
-}
-
-/// A signal may come before the greeting.
-#[test]
-fn a_server_is_stopped_while_it_recovers() {
-    alone();
-    let folder = tempfile::tempdir().expect("a directory");
-    let data = folder.path().join("data");
-    let server = Served::start_in(&data, 0, &[]);
-    let port = server.port;
-    assert_eq!(server.ask(&["SET", "key", "kept"]), "+OK");
-    server.stop();
-
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--port", &port.to_string(), "--maxmemory", "64M"]);
-    command.arg("--dir").arg(&data);
-    let pending = || {
-        let signal = SigSet::from(Signal::SIGTERM);
-        signal.thread_block()?;
-        // To the process, whose thread for signals would see it otherwise.
-        nix::sys::signal::kill(nix::unistd::Pid::this(), Signal::SIGTERM)?;
-        Ok(())
-    };
-    // SAFETY: both calls may be made between fork and exec. What is pending stays so.
-    unsafe { command.pre_exec(pending) };
-    let output = dies_with_us(&mut command).output().expect("bpfdb");
-    // It did what it was asked for: a manager of services sees no failure.
-    assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("stopped while it recovered"), "{told}");
-    assert_eq!(output.stdout, b"", "no greeting");
-
-    let server = Served::start_in(&data, port, &[]);
-    assert_eq!(server.ask(&["GET", "key"]), "kept");
 }
 
 /// As docs/durability.md says: with short values there is room for it in the log, with longer ones not.

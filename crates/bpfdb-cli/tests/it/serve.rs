@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,21 +14,250 @@ use nix::sys::signal::Signal;
 use crate::common;
 
 use bpfdb_tests::settings::is_emulated;
-use common::{BINARY, Connection, PATIENCE, Served, alone, folder, text, wait_until};
+use common::{BINARY, Connection, PATIENCE, Served, alone, folder as folder_of, text, wait_until};
 
+/// Transactions that wait so long are rolled back.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// A start takes longer than any of these: they share a server, and each leaves it as the next needs it.
 #[test]
-fn a_clean_stop_leaves_nothing() {
-    alone();
-    let server = Served::start(0, &[]);
+fn one_server_from_its_configuration_to_its_stop() {
+    let folder = alone().folder;
+    let file = folder.join("bpfdb.toml");
+    let log = folder.join("log");
+    let settings = format!(
+        "maxclients = 7\nlogfile = {:?}\nlog-format = \"json\"\n",
+        text(&log)
+    );
+    std::fs::write(&file, settings).expect("written");
+    let timeout = IDLE.as_secs().to_string();
+    let more = ["--bind", "localhost", "--transaction-timeout", &timeout];
+    let server = Served::start(0, &[&["--config", text(&file)][..], &more].concat());
     let port = server.port;
+    a_file_configures_and_flags_win(&server, &log);
+    connections_wait_for_descriptors(&server, &log);
+    what_is_done_is_counted(&server);
+    a_port_in_use_is_told_in_one_line(&server);
+    an_idle_transaction_is_rolled_back_in_the_kernel(&server);
+    who_does_not_read_replies_is_closed_and_logged(&server, &log);
+    sighup_opens_the_log_anew(server, &log);
+    assert!(!folder_of(port).exists(), "a clean stop leaves nothing");
+}
+
+/// A name is an address, too: it is bound to one.
+fn a_file_configures_and_flags_win(server: &Served, log: &Path) {
+    assert_eq!(server.ask(&["PING"]), "+PONG");
+    // `start` gives --maxclients 32: it wins.
+    assert_eq!(server.figure("clients", "maxclients"), 32);
+    let written = std::fs::read_to_string(log).expect("a log");
+    let events = events(&written);
+    assert!(
+        events.iter().any(|event| event["message"] == "listening"),
+        "{written}"
+    );
+    assert!(events.iter().all(|event| event["level"].is_string()));
+}
+
+/// The lines of a log that is JSON.
+fn events(log: &str) -> Vec<serde_json::Value> {
+    log.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// Without a descriptor for it a connection waits: the server tries again from time to time, and does not
+/// ask without end.
+fn connections_wait_for_descriptors(server: &Served, log: &Path) {
+    let pid = server.child.id().to_string();
+    let limit = |most: &str| {
+        let limited = Command::new("prlimit")
+            .args(["--pid", &pid, &format!("--nofile={most}:")])
+            .status();
+        assert!(limited.is_ok_and(|status| status.success()));
+    };
+    let failed = || {
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        log.matches("cannot accept a connection").count()
+    };
+    // Fewer than it has.
+    limit("5");
+    let mut waiting = Connection::open(server.port);
+    wait_until("it cannot be accepted", || failed() > 0);
+    let (before, begun) = (failed(), Instant::now());
+    wait_until("it is tried again", || failed() > before + 3);
+    let tries = (failed() - before) as u128;
+    assert!(tries <= 2 + begun.elapsed().as_millis() / 50, "{tries}");
+    limit("1000");
+    assert_eq!(waiting.ask(&["DBSIZE"]), ":0");
+}
+
+fn what_is_done_is_counted(server: &Served) {
     assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
     assert_eq!(server.ask(&["INCR", "a"]), ":2");
-    assert!(folder(port).exists());
+    assert!(folder_of(server.port).exists());
     let stats = server.stats();
     assert_eq!(stats["data"]["records"], 1);
     assert!(stats["operations"]["set"].as_u64() >= Some(1));
+}
+
+fn a_port_in_use_is_told_in_one_line(server: &Served) {
+    let port = server.port.to_string();
+    let message = refused(&["serve", "--appendonly", "no", "--port", &port]);
+    assert!(message.contains("cannot listen"), "{message}");
+    // It did not touch the other's data.
+    assert_eq!(server.ask(&["GET", "a"]), "2");
+    assert!(folder_of(server.port).exists());
+}
+
+fn an_idle_transaction_is_rolled_back_in_the_kernel(server: &Served) {
+    let mut idle = Connection::open(server.port);
+    assert_eq!(idle.ask(&["BEGIN"]), "+OK");
+    let active = Instant::now();
+    idle.ask(&["SET", "k", "1"]);
+    while !server.ask(&["SET", "k", "2"]).starts_with("+OK") {
+        assert!(active.elapsed() < PATIENCE, "the lock stays");
+        thread::sleep(Duration::from_millis(50));
+    }
+    // The engine goes by the ticks of its timer.
+    assert!(active.elapsed() >= IDLE / 2);
+    assert!(idle.ask(&["GET", "k"]).starts_with('-'));
+    assert!(idle.ask(&["COMMIT"]).starts_with('-'));
+    assert_eq!(idle.ask(&["GET", "k"]), "2");
+}
+
+/// A client that asks and does not read is closed at its limit, and the log says why.
+fn who_does_not_read_replies_is_closed_and_logged(server: &Served, log: &Path) {
+    let limit = "normal 1048576 0 0";
+    let set = ["CONFIG", "SET", "client-output-buffer-limit", limit];
+    assert_eq!(server.ask(&set), "+OK");
+    assert_eq!(server.ask(&["SET", "long", &"l".repeat(1 << 20)]), "+OK");
+    let warned = || {
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        let mut lines = log
+            .lines()
+            .filter(|line| line.contains("does not read its replies"));
+        let line = lines.next().map(str::to_owned);
+        assert!(lines.next().is_none(), "twice: {log}");
+        line
+    };
+    assert_eq!(warned(), None);
+    let mut slow = Connection::open(server.port);
+    // More than the buffers of two sockets take.
+    let requests = common::request(&["GET", "long"]).repeat(50);
+    slow.try_send_text(&requests).expect("sent");
+    wait_until("it is closed", || warned().is_some());
+    assert!(warned().is_some_and(|line| line.contains("WARN")));
+    let closed = server.figure("stats", "client_output_buffer_limit_disconnections");
+    assert_eq!(closed, 1);
+}
+
+/// Who rotates the log moves it away and sends SIGHUP: what comes then is in a new file.
+fn sighup_opens_the_log_anew(server: Served, log: &Path) {
+    let old = log.with_extension("1");
+    std::fs::rename(log, &old).expect("moved away");
+    server.signal(Signal::SIGHUP);
+    wait_until("a new log", || log.exists());
+    let before = std::fs::read_to_string(&old).expect("the old log");
+    assert!(before.contains("listening"), "{before}");
     server.stop();
-    assert!(!folder(port).exists());
+    let after = std::fs::read_to_string(log).expect("the new log");
+    assert!(
+        after.contains("stop") && !after.contains("listening"),
+        "{after}"
+    );
+    let unchanged = std::fs::read_to_string(&old).expect("the old log");
+    assert_eq!(unchanged, before);
+}
+
+#[test]
+fn a_setting_that_is_none_is_told_with_its_line() {
+    let file = alone().folder.join("bpfdb.toml");
+    std::fs::write(&file, "maxclinets = 7\n").expect("written");
+    let message = refused(&["serve", "--config", text(&file)]);
+    assert!(
+        message.contains("line 1: there is no setting maxclinets; did you mean maxclients?"),
+        "{message}"
+    );
+}
+
+/// Data in the kernel outlives servers: one that is killed, and two that are told to keep it. Each server shows what
+/// the one before it has left.
+#[test]
+fn data_stays_from_server_to_server_until_one_drops_it() {
+    alone();
+    let server = Served::start(0, &["--keep-data"]);
+    let port = server.port;
+    a_living_server_shares_its_data_with_nobody(&server);
+    let mut open = Connection::open(port);
+    assert_eq!(open.ask(&["BEGIN"]), "+OK");
+    assert_eq!(open.ask(&["SET", "a", "2"]), "+OK");
+    server.crash();
+
+    // A crash loses no commit, and no lock stays.
+    let server = Served::start(port, &[]);
+    assert_eq!(server.ask(&["GET", "b"]), "1");
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    assert_eq!(server.ask(&["SET", "a", "3"]), "+OK");
+    assert_eq!(server.stats()["sessions"]["locks"], 0);
+    // A client can stop the server and say what becomes of the data.
+    server.shut_down(&["SHUTDOWN", "SAVE"]);
+    assert!(folder_of(port).exists());
+
+    // It is kept on request.
+    let server = Served::start(port, &["--keep-data"]);
+    assert_eq!(server.ask(&["GET", "a"]), "3");
+    server.stop();
+    assert!(folder_of(port).exists());
+
+    let server = settings_that_kept_data_overrules_are_told(port);
+    assert_eq!(server.ask(&["GET", "a"]), "3");
+    server.shut_down(&["SHUTDOWN", "NOSAVE"]);
+    assert!(!folder_of(port).exists());
+}
+
+/// The sockets do not meet, but the data would.
+fn a_living_server_shares_its_data_with_nobody(server: &Served) {
+    let port = server.port.to_string();
+    let mut open = Connection::open(server.port);
+    assert_eq!(open.ask(&["BEGIN"]), "+OK");
+    assert_eq!(open.ask(&["SET", "a", "1"]), "+OK");
+    let other = ["serve", "--bind", "127.0.0.2", "--port", &port];
+    for more in [&[][..], &["--fresh"]] {
+        let message = refused(&[&other[..], more].concat());
+        assert!(message.contains("another server"), "{message}");
+        assert!(message.contains("--port"), "{message}");
+    }
+    assert_eq!(open.ask(&["SET", "b", "1"]), "+OK");
+    assert_eq!(open.ask(&["COMMIT"]), "+OK");
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+}
+
+/// A server that goes on with the data of one with other settings.
+fn settings_that_kept_data_overrules_are_told(port: u16) -> Served {
+    let mut command = Command::new(BINARY);
+    command
+        .args(["serve", "--appendonly", "no", "--keep-data"])
+        .args(["--maxmemory", "128M", "--versions", "8"])
+        .args(["--maxclients", "32", "--port", &port.to_string()])
+        .stdout(Stdio::piped());
+    let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
+    let mut greeting = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let told = greeting
+        .by_ref()
+        .map_while(Result::ok)
+        .find(|line| line.contains("as it was made"));
+    let server = Served { child, port };
+    assert_eq!(
+        told.as_deref(),
+        Some(
+            "  as it was made: versions 4 (not 8); \
+             --fresh drops the data and goes by the new settings"
+        )
+    );
+    // The memory limit is what is asked for now.
+    let said = server.ask(&["INFO", "memory"]);
+    assert!(said.contains("maxmemory:134217728\r\n"), "{said}");
+    server
 }
 
 /// The log opens files while it is written. Clients that take all descriptors must not end it.
@@ -67,103 +297,6 @@ fn clients_leave_descriptors_for_the_log() {
     let state = || server.field("persistence", "log_state");
     wait_until("writing", || state() == "writing");
     server.stop();
-}
-
-/// Without a descriptor for it a connection waits: the server tries again from time to time, and does not
-/// ask without end.
-#[test]
-fn connections_wait_for_descriptors() {
-    alone();
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = folder.path().join("log");
-    let server = Served::start(0, &["--logfile", text(&log)]);
-    let pid = server.child.id().to_string();
-    let limit = |most: &str| {
-        let limited = Command::new("prlimit")
-            .args(["--pid", &pid, &format!("--nofile={most}:")])
-            .status();
-        assert!(limited.is_ok_and(|status| status.success()));
-    };
-    let failed = || {
-        let log = std::fs::read_to_string(&log).unwrap_or_default();
-        log.matches("cannot accept a connection").count()
-    };
-    // Fewer than it has.
-    limit("5");
-    let mut waiting = Connection::open(server.port);
-    wait_until("it cannot be accepted", || failed() > 0);
-    let (before, begun) = (failed(), Instant::now());
-    wait_until("it is tried again", || failed() > before + 3);
-    let tries = (failed() - before) as u128;
-    assert!(tries <= 2 + begun.elapsed().as_millis() / 50, "{tries}");
-    limit("1000");
-    assert_eq!(waiting.ask(&["DBSIZE"]), ":0");
-    server.stop();
-}
-
-/// A client that asks and does not read is closed at its limit, and the log says why.
-#[test]
-fn who_does_not_read_replies_is_closed_and_logged() {
-    let folder = alone().folder;
-    let log = folder.join("log");
-    let server = Served::start(0, &["--logfile", text(&log)]);
-    let limit = "normal 1048576 0 0";
-    let set = ["CONFIG", "SET", "client-output-buffer-limit", limit];
-    assert_eq!(server.ask(&set), "+OK");
-    assert_eq!(server.ask(&["SET", "long", &"l".repeat(1 << 20)]), "+OK");
-    let warned = || {
-        let log = std::fs::read_to_string(&log).unwrap_or_default();
-        let mut lines = log
-            .lines()
-            .filter(|line| line.contains("does not read its replies"));
-        let line = lines.next().map(str::to_owned);
-        assert!(lines.next().is_none(), "twice: {log}");
-        line
-    };
-    assert_eq!(warned(), None);
-    let mut slow = Connection::open(server.port);
-    // More than the buffers of two sockets take.
-    let requests = common::request(&["GET", "long"]).repeat(50);
-    slow.try_send_text(&requests).expect("sent");
-    wait_until("it is closed", || warned().is_some());
-    assert!(warned().is_some_and(|line| line.contains("WARN")));
-    let closed = server.figure("stats", "client_output_buffer_limit_disconnections");
-    assert_eq!(closed, 1);
-    server.stop();
-}
-
-#[test]
-fn data_is_kept_on_request() {
-    alone();
-    let server = Served::start(0, &["--keep-data"]);
-    let port = server.port;
-    assert_eq!(server.ask(&["SET", "kept", "yes"]), "+OK");
-    server.stop();
-    assert!(folder(port).exists());
-
-    let server = Served::start(port, &[]);
-    assert_eq!(server.ask(&["GET", "kept"]), "yes");
-    server.stop();
-    assert!(!folder(port).exists());
-}
-
-#[test]
-fn a_crash_loses_no_commit_and_no_lock_stays() {
-    alone();
-    let server = Served::start(0, &[]);
-    let port = server.port;
-    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
-    let mut open = Connection::open(port);
-    assert_eq!(open.ask(&["BEGIN"]), "+OK");
-    assert_eq!(open.ask(&["SET", "a", "2"]), "+OK");
-    server.crash();
-
-    let server = Served::start(port, &[]);
-    assert_eq!(server.ask(&["GET", "a"]), "1");
-    assert_eq!(server.ask(&["SET", "a", "3"]), "+OK");
-    assert_eq!(server.stats()["sessions"]["locks"], 0);
-    server.stop();
-    assert!(!folder(port).exists());
 }
 
 /// Neither in the kernel's data nor in that of the files.
@@ -213,52 +346,6 @@ fn after_a_crash_with_a_log_nobody_has_a_lock_or_a_session() {
 }
 
 #[test]
-fn an_idle_transaction_is_rolled_back_in_the_kernel() {
-    alone();
-    const TIMEOUT: Duration = Duration::from_secs(2);
-    let timeout = TIMEOUT.as_secs().to_string();
-    let server = Served::start(0, &["--transaction-timeout", &timeout]);
-    let mut idle = Connection::open(server.port);
-    assert_eq!(idle.ask(&["BEGIN"]), "+OK");
-    let active = Instant::now();
-    idle.ask(&["SET", "k", "1"]);
-    while !server.ask(&["SET", "k", "2"]).starts_with("+OK") {
-        assert!(active.elapsed() < PATIENCE, "the lock stays");
-        thread::sleep(Duration::from_millis(50));
-    }
-    // The engine goes by the ticks of its timer.
-    assert!(active.elapsed() >= TIMEOUT / 2);
-    assert!(idle.ask(&["GET", "k"]).starts_with('-'));
-    assert!(idle.ask(&["COMMIT"]).starts_with('-'));
-    assert_eq!(idle.ask(&["GET", "k"]), "2");
-    server.stop();
-}
-
-#[test]
-fn a_port_in_use_is_told_in_one_line() {
-    alone();
-    let server = Served::start(0, &[]);
-    let output = Command::new(BINARY)
-        .args([
-            "serve",
-            "--appendonly",
-            "no",
-            "--port",
-            &server.port.to_string(),
-        ])
-        .output()
-        .expect("bpfdb");
-    assert!(!output.status.success());
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(message.lines().count(), 1, "{message}");
-    assert!(message.contains("cannot listen"), "{message}");
-    // It did not touch the other's data.
-    assert_eq!(server.ask(&["PING"]), "+PONG");
-    assert!(folder(server.port).exists());
-    server.stop();
-}
-
-#[test]
 fn stats_of_nothing_is_told_in_one_line() {
     alone();
     let output = Command::new(BINARY)
@@ -267,76 +354,6 @@ fn stats_of_nothing_is_told_in_one_line() {
         .expect("bpfdb");
     assert!(!output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
-}
-
-#[test]
-fn a_file_configures_and_flags_win() {
-    let folder = alone().folder;
-    let file = folder.join("bpfdb.toml");
-    let log = folder.join("log");
-    std::fs::write(
-        &file,
-        format!(
-            "maxclients = 7\nlogfile = {:?}\nlog-format = \"json\"\n",
-            log.to_str().expect("a path")
-        ),
-    )
-    .expect("written");
-
-    // `start` gives --maxclients 32: it wins.
-    let server = Served::start(0, &["--config", file.to_str().expect("a path")]);
-    assert_eq!(server.ask(&["PING"]), "+PONG");
-    server.stop();
-    let text = std::fs::read_to_string(&log).expect("a log");
-    let events: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    assert!(
-        events.iter().any(|event| event["message"] == "listening"),
-        "{text}"
-    );
-    assert!(events.iter().all(|event| event["level"].is_string()));
-
-    std::fs::write(&file, "maxclinets = 7\n").expect("written");
-    let output = Command::new(BINARY)
-        .args(["serve", "--config"])
-        .arg(&file)
-        .output()
-        .expect("bpfdb");
-    assert!(!output.status.success());
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(message.lines().count(), 1, "{message}");
-    assert!(
-        message.contains("line 1: there is no setting maxclinets; did you mean maxclients?"),
-        "{message}"
-    );
-}
-
-/// Who rotates the log moves it away and sends SIGHUP: what comes then is in a new file.
-#[test]
-fn sighup_opens_the_log_anew() {
-    let folder = alone().folder;
-    let (log, old) = (folder.join("log"), folder.join("log.1"));
-    let server = Served::start(0, &["--logfile", log.to_str().expect("a path")]);
-    assert_eq!(server.ask(&["PING"]), "+PONG");
-    std::fs::rename(&log, &old).expect("moved away");
-    server.signal(Signal::SIGHUP);
-    let until = Instant::now() + PATIENCE;
-    while !log.exists() {
-        assert!(Instant::now() < until, "no new log");
-        thread::sleep(Duration::from_millis(5));
-    }
-    let before = std::fs::read_to_string(&old).expect("the old log");
-    assert!(before.contains("listening"), "{before}");
-    server.stop();
-    let after = std::fs::read_to_string(&log).expect("the new log");
-    assert!(
-        after.contains("stop") && !after.contains("listening"),
-        "{after}"
-    );
-    let unchanged = std::fs::read_to_string(&old).expect("the old log");
-    assert_eq!(unchanged, before);
 }
 
 #[test]
@@ -374,21 +391,6 @@ fn settings_are_written_back_to_their_file() {
     server.stop();
 }
 
-#[test]
-fn a_client_can_stop_the_server_and_say_what_becomes_of_the_data() {
-    alone();
-    let server = Served::start(0, &[]);
-    let port = server.port;
-    assert_eq!(server.ask(&["SET", "kept", "yes"]), "+OK");
-    server.shut_down(&["SHUTDOWN", "SAVE"]);
-    assert!(folder(port).exists());
-
-    let server = Served::start(port, &["--keep-data"]);
-    assert_eq!(server.ask(&["GET", "kept"]), "yes");
-    server.shut_down(&["SHUTDOWN", "NOSAVE"]);
-    assert!(!folder(port).exists());
-}
-
 /// One line on standard error, and no success: what it says.
 fn refused(arguments: &[&str]) -> String {
     let output = Command::new(BINARY)
@@ -399,73 +401,6 @@ fn refused(arguments: &[&str]) -> String {
     assert!(!output.status.success(), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
     message
-}
-
-/// The sockets do not meet, but the data would.
-#[test]
-fn a_living_server_shares_its_data_with_nobody() {
-    alone();
-    let server = Served::start(0, &["--keep-data"]);
-    let port = server.port;
-    let mut open = Connection::open(port);
-    assert_eq!(open.ask(&["BEGIN"]), "+OK");
-    assert_eq!(open.ask(&["SET", "a", "1"]), "+OK");
-    let other = ["serve", "--bind", "127.0.0.2", "--port", &port.to_string()];
-    for more in [&[][..], &["--fresh"]] {
-        let message = refused(&[&other[..], more].concat());
-        assert!(message.contains("another server"), "{message}");
-        assert!(message.contains("--port"), "{message}");
-    }
-    assert_eq!(open.ask(&["SET", "b", "1"]), "+OK");
-    assert_eq!(open.ask(&["COMMIT"]), "+OK");
-    assert_eq!(server.ask(&["GET", "a"]), "1");
-    server.crash();
-
-    let server = Served::start(port, &[]);
-    assert_eq!(server.ask(&["GET", "b"]), "1");
-    server.stop();
-    assert!(!folder(port).exists());
-}
-
-#[test]
-fn settings_that_kept_data_overrules_are_told() {
-    alone();
-    let server = Served::start(0, &["--keep-data"]);
-    let port = server.port;
-    server.stop();
-
-    let mut command = Command::new(BINARY);
-    command
-        .args([
-            "serve",
-            "--appendonly",
-            "no",
-            "--maxmemory",
-            "128M",
-            "--versions",
-            "8",
-        ])
-        .args(["--maxclients", "32", "--port", &port.to_string()])
-        .stdout(Stdio::piped());
-    let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
-    let mut greeting = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let told = greeting
-        .by_ref()
-        .map_while(Result::ok)
-        .find(|line| line.contains("as it was made"));
-    let server = Served { child, port };
-    assert_eq!(
-        told.as_deref(),
-        Some(
-            "  as it was made: versions 4 (not 8); \
-             --fresh drops the data and goes by the new settings"
-        )
-    );
-    // The memory limit is what is asked for now.
-    let said = server.ask(&["INFO", "memory"]);
-    assert!(said.contains("maxmemory:134217728\r\n"), "{said}");
-    server.stop();
-    assert!(!folder(port).exists());
 }
 
 /// A standard output without a reader.
@@ -525,7 +460,7 @@ fn that_nobody_reads_is_no_error() {
         assert!(output.stderr.is_empty(), "{arguments:?}: {output:?}");
     }
     server.stop();
-    assert!(!folder(port).exists());
+    assert!(!folder_of(port).exists());
 }
 
 #[test]
@@ -535,12 +470,4 @@ fn values_that_cannot_be_are_told_with_what_can() {
     assert!(message.contains("at least 32.0 MiB"), "{message}");
     let message = refused(&["serve", "--port", "70000"]);
     assert!(message.contains("between 0 and 65535"), "{message}");
-}
-
-#[test]
-fn a_name_is_an_address() {
-    alone();
-    let server = Served::start(0, &["--bind", "localhost"]);
-    assert_eq!(server.ask(&["PING"]), "+PONG");
-    server.stop();
 }

@@ -204,49 +204,6 @@ fn a_kill_at_any_moment_loses_no_value() {
     kill_again_and_again(1, 3);
 }
 
-/// Whatever is under way for them in the kernel ends with the server: each reply is right, and then comes the end.
-#[test]
-fn clients_that_wait_for_values_see_the_end_of_a_server_that_is_killed() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    const KEYS: u64 = 30_000;
-    const READERS: u64 = 12;
-    let mut server = Served::start_in(&data, 0, &TIER);
-    let port = server.port;
-    let mut connection = Connection::open(port);
-    set_all(&mut connection, KEYS, 1);
-    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
-    let process = Pid::from_raw(server.child.id() as i32);
-    let killed = thread::scope(|scope| {
-        for first in 0..READERS {
-            scope.spawn(move || {
-                let mut reader = Connection::open(port);
-                for number in (first..).step_by(READERS as usize) {
-                    let key = key(number % KEYS);
-                    let Some(reply) = reader.try_ask(&["GET", &key]) else {
-                        return;
-                    };
-                    assert!(reply == value(number % KEYS, 1), "{key}: {reply:.80}");
-                }
-            });
-        }
-        wait_until("the kernel answers", || {
-            server.figure("tier", "tier_parked_answered") > 500
-        });
-        kill(process, Signal::SIGKILL).expect("killed");
-        Instant::now()
-    });
-    assert!(killed.elapsed() < PATIENCE, "a client has waited in vain");
-    server.kill();
-    server = Served::start_in(&data, port, &TIER);
-    let mut connection = Connection::open(port);
-    assert_all(&mut connection, KEYS, 1);
-    assert_eq!(server.figure("tier", "tier_corrupt"), 0);
-    drop(connection);
-    server.stop();
-}
-
 #[test]
 #[ignore = "long: make soak"]
 fn soak_a_kill_at_any_moment_loses_no_value() {
@@ -289,38 +246,115 @@ fn kill_again_and_again(seed: u64, kills: u32) {
     server.stop();
 }
 
+/// A start, and as many values as go to files, take longer than these: each goes on with what the one before
+/// it has left.
 #[test]
-fn a_damaged_file_is_an_error_of_its_keys_and_a_new_engine_is_right() {
+fn values_in_files_are_waited_for_damaged_and_removed() {
     alone();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    const KEYS: u64 = 30_000;
     let server = Served::start_in(&data, 0, &TIER);
-    let mut connection = Connection::open(server.port);
-    set_all(&mut connection, KEYS, 1);
+    set_all(&mut Connection::open(server.port), SOME, 1);
+    values_go(&server);
+    a_copy_of_the_kernel_without_the_files_is_refused(&server);
+    let server = clients_that_wait_for_values_see_the_end_of_a_server_that_is_killed(server, &data);
+    let server = a_damaged_file_is_an_error_of_its_keys_and_a_new_engine_is_right(server, &data);
+    a_file_that_was_removed_is_an_error_of_its_keys(server, &data);
+}
+
+/// More keys than memory has room for.
+const SOME: u64 = 30_000;
+
+fn values_go(server: &Served) {
     wait_until("values go", || server.figure("tier", "tier_values") > 1000);
+}
+
+fn a_copy_of_the_kernel_without_the_files_is_refused(server: &Served) {
+    let message = fails(&["dump", "--port", &server.port.to_string()]);
+    assert!(
+        message.contains("values of the server are in files"),
+        "{message}"
+    );
+}
+
+/// Whatever is under way for them in the kernel ends with the server: each reply is right, and then comes the end.
+/// The next server has all values.
+fn clients_that_wait_for_values_see_the_end_of_a_server_that_is_killed(
+    mut server: Served,
+    data: &Path,
+) -> Served {
+    const READERS: u64 = 12;
+    let port = server.port;
+    let process = Pid::from_raw(server.child.id() as i32);
+    let killed = thread::scope(|scope| {
+        for first in 0..READERS {
+            scope.spawn(move || {
+                let mut reader = Connection::open(port);
+                for number in (first..).step_by(READERS as usize) {
+                    let key = key(number % SOME);
+                    let Some(reply) = reader.try_ask(&["GET", &key]) else {
+                        return;
+                    };
+                    assert!(reply == value(number % SOME, 1), "{key}: {reply:.80}");
+                }
+            });
+        }
+        wait_until("the kernel answers", || {
+            server.figure("tier", "tier_parked_answered") > 500
+        });
+        kill(process, Signal::SIGKILL).expect("killed");
+        Instant::now()
+    });
+    assert!(killed.elapsed() < PATIENCE, "a client has waited in vain");
+    server.kill();
+    server = Served::start_in(data, port, &TIER);
+    assert_all(&mut Connection::open(port), SOME, 1);
+    assert_eq!(server.figure("tier", "tier_corrupt"), 0);
+    server
+}
+
+/// The new engine, of a server that begins with the log alone.
+fn a_damaged_file_is_an_error_of_its_keys_and_a_new_engine_is_right(
+    server: Served,
+    data: &Path,
+) -> Served {
+    values_go(&server);
     // Of every value a byte.
-    for run in runs_of(&data) {
+    for run in runs_of(data) {
         let mut bytes = fs::read(&run).expect("read");
         for at in (5000..bytes.len()).step_by(500) {
             bytes[at] ^= 1;
         }
         fs::write(&run, bytes).expect("written");
     }
-    assert_some_fail(&mut connection, KEYS, "-TIER_CORRUPT");
-    let report = check(&data);
+    assert_some_fail(&mut Connection::open(server.port), SOME, "-TIER_CORRUPT");
+    let report = check(data);
     assert_eq!(report["fine"], false);
     assert_ne!(report["tier"]["faults"], serde_json::json!([]));
     let port = server.port;
-    drop(connection);
     server.crash();
     // The log has all of them.
     let fresh = [&TIER[..], &["--fresh"]].concat();
-    let server = Served::start_in(&data, port, &fresh);
-    let mut connection = Connection::open(server.port);
-    assert_all(&mut connection, KEYS, 1);
+    let server = Served::start_in(data, port, &fresh);
+    assert_all(&mut Connection::open(port), SOME, 1);
+    server
+}
+
+fn a_file_that_was_removed_is_an_error_of_its_keys(mut server: Served, data: &Path) {
+    values_go(&server);
+    let port = server.port;
+    server.kill();
+    for run in runs_of(data) {
+        fs::remove_file(run).expect("removed");
+    }
+    let server = Served::start_in(data, port, &TIER);
+    let mut connection = Connection::open(port);
+    assert_some_fail(&mut connection, SOME, "-TIER_UNAVAILABLE");
+    // What is written is right again.
+    set_all(&mut connection, SOME, 2);
+    assert_all(&mut connection, SOME, 2);
     drop(connection);
-    server.stop();
+    server.crash();
 }
 
 /// A GET of some of the keys has this error; of all others it has their first values. After 50 errors no more
@@ -338,50 +372,6 @@ fn assert_some_fail(connection: &mut Connection, keys: u64, error: &str) {
         }
     }
     assert!(failed > 0);
-}
-
-#[test]
-fn a_file_that_was_removed_is_an_error_of_its_keys() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    const KEYS: u64 = 30_000;
-    let mut server = Served::start_in(&data, 0, &TIER);
-    let port = server.port;
-    let mut connection = Connection::open(port);
-    set_all(&mut connection, KEYS, 1);
-    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
-    drop(connection);
-    server.kill();
-    for run in runs_of(&data) {
-        fs::remove_file(run).expect("removed");
-    }
-    let server = Served::start_in(&data, port, &TIER);
-    let mut connection = Connection::open(port);
-    assert_some_fail(&mut connection, KEYS, "-TIER_UNAVAILABLE");
-    // What is written is right again.
-    set_all(&mut connection, KEYS, 2);
-    assert_all(&mut connection, KEYS, 2);
-    drop(connection);
-    server.crash();
-}
-
-#[test]
-fn a_copy_of_the_kernel_without_the_files_is_refused() {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Served::start_in(&directory.path().join("data"), 0, &TIER);
-    let mut connection = Connection::open(server.port);
-    set_all(&mut connection, 30_000, 1);
-    wait_until("values go", || server.figure("tier", "tier_values") > 1000);
-    let port = server.port.to_string();
-    let message = fails(&["dump", "--port", &port]);
-    assert!(
-        message.contains("values of the server are in files"),
-        "{message}"
-    );
-    drop(connection);
-    server.crash();
 }
 
 /// The files are another engine's, which still exists.
