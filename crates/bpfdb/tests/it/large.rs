@@ -1,5 +1,7 @@
 //! Values longer than a slot: up to 512 MiB, in pieces.
 
+use crate::common;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,14 +13,8 @@ const PART: usize = abi::BPFDB_LARGE_PART as usize;
 /// Longer than a busy machine takes for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn engine() -> Engine {
-    Engine::create(&Options {
-        memory_limit: 128 << 20,
-        max_sessions: 16,
-        user_sessions: 8,
-        ..Options::default()
-    })
-    .expect("the engine starts")
+fn engine() -> common::Lent {
+    common::lent(0)
 }
 
 /// Bytes that tell where they belong.

@@ -460,11 +460,28 @@ fn open_soon(folder: &Path) -> Engine {
     try_open(folder).expect("it has no owner")
 }
 
+/// Without those who have less than a transaction: it has a session, and an engine.
+fn with_most(roles: &[(&'static str, Role)]) -> Vec<&'static str> {
+    let has_less = |name: &str| name.ends_with("opened") || name.ends_with("session");
+    let names = roles.iter().map(|role| role.0);
+    names.filter(|name| !has_less(name)).collect()
+}
+
 #[test]
 fn an_owner_is_killed_at_every_step() {
+    owners_are_killed(&with_most(&OWNERS));
+}
+
+#[test]
+#[ignore = "an engine or two for each: make soak"]
+fn soak_an_owner_is_killed_at_every_step() {
+    owners_are_killed(&OWNERS.map(|role| role.0));
+}
+
+fn owners_are_killed(roles: &[&str]) {
     let place = Place::with_data();
     let folder = place.folder();
-    for (role, _) in OWNERS {
+    for &role in roles {
         let (other, mut said) = Other::until_ready(role, &folder);
         let refused = Engine::open(&folder, 0).expect_err("it has an owner");
         assert!(matches!(refused, Error::Owned { .. }), "{role}: {refused}");
@@ -484,10 +501,20 @@ fn an_owner_is_killed_at_every_step() {
 
 #[test]
 fn an_attached_process_is_killed_at_every_step() {
+    attached_are_killed(&with_most(&ATTACHED));
+}
+
+#[test]
+#[ignore = "an engine or two for each: make soak"]
+fn soak_an_attached_process_is_killed_at_every_step() {
+    attached_are_killed(&ATTACHED.map(|role| role.0));
+}
+
+fn attached_are_killed(roles: &[&str]) {
     let place = Place::with_data();
     let folder = place.folder();
     let engine = open_soon(&folder);
-    for (role, _) in ATTACHED {
+    for &role in roles {
         let (other, mut said) = Other::until_ready(role, &folder);
         let_it_work(role);
         said.extend(other.kill());

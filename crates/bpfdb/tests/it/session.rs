@@ -1,4 +1,6 @@
-//! The library's promises, one by one, on an engine of each test's own.
+//! The library's promises, one by one.
+
+use crate::common::lent;
 
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ fn engine() -> Engine {
 
 #[test]
 fn a_value_comes_back() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
 
     for key_len in [1, 7, 8, 9, 15, 16, 17, 24, 31, 64, 511, 512] {
@@ -34,7 +36,7 @@ fn a_value_comes_back() {
 
 #[test]
 fn limits_are_errors() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
 
     assert_eq!(session.get(b""), Err(Status::KeyTooLarge));
@@ -47,7 +49,7 @@ fn limits_are_errors() {
 
 #[test]
 fn a_transaction_is_all_or_nothing() {
-    let engine = engine();
+    let engine = lent(0);
     let mut writer = engine.session().expect("session");
     let mut reader = engine.session().expect("session");
 
@@ -69,7 +71,7 @@ fn a_transaction_is_all_or_nothing() {
 
 #[test]
 fn conflicts_are_told_at_once() {
-    let engine = engine();
+    let engine = lent(0);
     let mut first = engine.session().expect("session");
     let mut second = engine.session().expect("session");
 
@@ -88,7 +90,7 @@ fn conflicts_are_told_at_once() {
 
 #[test]
 fn a_snapshot_stays_what_it_was() {
-    let engine = engine();
+    let engine = lent(0);
     let mut writer = engine.session().expect("session");
     let mut reader = engine.session().expect("session");
 
@@ -110,7 +112,7 @@ fn a_snapshot_stays_what_it_was() {
 
 #[test]
 fn nothing_is_left_after_deletes() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
 
     for i in 0..20_000u32 {
@@ -132,7 +134,7 @@ fn nothing_is_left_after_deletes() {
 
 #[test]
 fn a_batch_is_one_system_call() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
     let outcomes = session
         .batch(
@@ -193,6 +195,16 @@ fn memory_of_the_index_comes_back() {
 
 #[test]
 fn records_stay_reachable_while_the_index_grows_and_shrinks() {
+    records_stay_reachable(2);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_records_stay_reachable_while_the_index_grows_and_shrinks() {
+    records_stay_reachable(60);
+}
+
+fn records_stay_reachable(rounds: u32) {
     let engine = engine();
     let stop = std::sync::atomic::AtomicBool::new(false);
 
@@ -203,7 +215,7 @@ fn records_stay_reachable_while_the_index_grows_and_shrinks() {
                 let mut session = engine.session().expect("session");
                 let key = |i: u32| [number.to_ne_bytes(), i.to_ne_bytes()].concat();
                 // One in sixteen stays and must be found at any time.
-                for round in 0..6u32 {
+                for round in 0..rounds {
                     for i in 0..40_000 {
                         session.set(&key(i), &i.to_ne_bytes()).expect("set");
                     }
@@ -233,7 +245,7 @@ fn records_stay_reachable_while_the_index_grows_and_shrinks() {
 /// The reaper enters another user's session for a moment, and may be interrupted there.
 #[test]
 fn an_operation_waits_for_the_reaper() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
     let index = session.index();
     let mut occupied = |work: &mut dyn FnMut(&mut bpfdb::Session)| {
@@ -269,7 +281,7 @@ fn an_operation_waits_for_the_reaper() {
 /// Its writes would be commits of their own.
 #[test]
 fn a_transaction_without_its_begin_is_not_executed() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
     let mut reader = engine.session().expect("session");
     session.never_wait();
@@ -311,7 +323,7 @@ fn a_transaction_without_its_begin_is_not_executed() {
 /// One that stays inside shows, and nothing is executed that follows in the batch.
 #[test]
 fn an_operation_does_not_wait_for_ever() {
-    let engine = engine();
+    let engine = lent(0);
     let mut session = engine.session().expect("session");
     session.set(b"a", b"1").expect("set");
 

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use bpfdb::objects::{self, EXAMPLES, FRONT_ENDS};
-use bpfdb::{Engine, Options};
+use bpfdb::{Engine, Options, Tracking};
 use libbpf_rs::OpenObject;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -45,7 +45,7 @@ pub struct Lent {
     engine: Option<Engine>,
 }
 
-/// One whose clock stands still at `time`, UNIX milliseconds, or goes by itself (0).
+/// One whose clock stands still at `time`, UNIX milliseconds, or goes by itself (0). Accesses are not tracked.
 pub fn lent(time: u64) -> Lent {
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let engine = idle.unwrap_or_else(|| {
@@ -57,6 +57,7 @@ pub fn lent(time: u64) -> Lent {
         Engine::create(&options).expect("the engine starts")
     });
     engine.stop_clock(time);
+    engine.set_access_tracking(Tracking::Off).expect("set");
     Lent {
         engine: Some(engine),
     }
