@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use bytes::Buf;
 
+use super::cancel::next_number;
 use super::{Proxy, Work};
 use crate::auth::client::{self as auth, Verdict};
 use crate::auth::{nonce, random};
@@ -298,7 +299,7 @@ impl Proxy {
             reply::parameter(&mut client.output, name, value);
         }
         client.parameters = parameters;
-        client.number = id.index as i32 + 1;
+        client.number = next_number(&mut self.last_number);
         reply::key(&mut client.output, client.number, client.secret);
         reply::ready(&mut client.output);
         client.stage = Stage::Ready;

@@ -30,6 +30,13 @@ pub(super) struct Cancel {
     server: Option<Id>,
 }
 
+/// A client's in the place of the number of a process, by which drivers tell connections apart: so not the last one's
+/// again. It begins anew when there is none left, which the secrets beside the numbers bear.
+pub(super) fn next_number(last: &mut i32) -> i32 {
+    *last = last.checked_add(1).unwrap_or(1);
+    *last
+}
+
 impl Proxy {
     /// A client asks for what another connection of it does to be cancelled.
     pub(super) fn cancel(&mut self, process: i32, secret: i32) {
@@ -142,5 +149,17 @@ impl Proxy {
         };
         self.servers[server].cancels -= 1;
         self.over(server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_number;
+
+    #[test]
+    fn numbers_begin_anew_behind_the_last() {
+        let mut last = i32::MAX - 1;
+        let numbers = [(); 3].map(|()| next_number(&mut last));
+        assert_eq!(numbers, [i32::MAX, 1, 2]);
     }
 }

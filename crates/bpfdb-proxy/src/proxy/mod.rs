@@ -125,6 +125,8 @@ pub struct Proxy {
     /// Shadows, which have no connection, included.
     clients: Slab<Client>,
     shadows: usize,
+    /// What the client that was greeted last cancels by.
+    last_number: i32,
     /// Those whose clients are gone, the one that was left first in front; some may be gone, too.
     left_shadows: VecDeque<Id>,
     /// By the database that is mirrored.
@@ -259,6 +261,7 @@ impl Proxy {
             stop,
             clients: Slab::new(),
             shadows: 0,
+            last_number: 0,
             left_shadows: VecDeque::new(),
             mirrors: FxHashMap::default(),
             looking: copies::Looking::default(),

@@ -272,6 +272,7 @@ impl Proxy {
         let address = sockets::peer(fd.as_fd()).map(|peer| peer.ip());
         let mut client = Client::new(fd, address, from.key.secret);
         client.number = from.key.number;
+        self.last_number = self.last_number.max(client.number);
         client.is_adopted = true;
         client.user.clone_from(&from.user);
         for (name, value) in &from.parameters {

@@ -1,5 +1,6 @@
 //! What a client has said of its session holds for it, and for no other.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +29,17 @@ fn parameters_follow_their_client() {
                 "{way:?}: {shown}"
             );
         }
+    }
+}
+
+/// Drivers tell connections apart by what they could be cancelled by, as by the process that serves them.
+#[test]
+fn connections_that_follow_each_other_have_other_numbers() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let number = |_| Wire::connect(proxy.port, postgres::USER, &[]).key[..4].to_vec();
+        let numbers: BTreeSet<_> = (0..5).map(number).collect();
+        assert_eq!(numbers.len(), 5, "{way:?}: {numbers:?}");
     }
 }
 

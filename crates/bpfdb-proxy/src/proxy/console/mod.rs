@@ -20,6 +20,7 @@ use bytes::BytesMut;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
+use super::cancel::next_number;
 use super::{HIGH, Proxy};
 use crate::client::{Role, Stage};
 use crate::config::CONSOLE;
@@ -82,7 +83,7 @@ impl Proxy {
         ] {
             reply::parameter(&mut client.output, name, value);
         }
-        client.number = id.index as i32 + 1;
+        client.number = next_number(&mut self.last_number);
         reply::key(&mut client.output, client.number, client.secret);
         reply::ready(&mut client.output);
         client.stage = Stage::Ready;
