@@ -16,12 +16,14 @@
 //! | `traffic` | what goes through, counted |
 //! | `mirror` | what clients send, sent to a second database |
 //! | `client`, `server`, `pool` | the state of each |
+//! | `awaited` | what a server has not answered yet |
 //! | `takeover` | what a proxy hands to its successor |
 //! | `kernel` | the programs, and the memory that they share with this process |
 //! | `metrics` | what a scraper is told |
 //! | `proxy` | the event loop, and what it does |
 
 mod auth;
+mod awaited;
 mod client;
 pub mod config;
 mod error;

@@ -1,6 +1,5 @@
 //! A connection to a database.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
@@ -9,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::auth::login::Login;
 use crate::auth::secrets::Whose;
+use crate::awaited::Awaited;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
@@ -93,8 +93,8 @@ pub(crate) enum Expected {
     CopyData,
 }
 
-/// As so many bytes each of them counts: messages behind it go over all of its batch.
-pub(crate) const NOTED: usize = 4096;
+/// As so many bytes each of them counts, without its texts: with what there is to know of a text.
+pub(crate) const NOTED: usize = 512;
 
 impl Expected {
     /// Of texts that it keeps, and of itself.
@@ -149,7 +149,7 @@ pub(crate) struct Server {
     /// The message that `framing` is in goes to no client.
     pub(crate) discards: bool,
     pub(crate) client: Option<Id>,
-    pub(crate) expected: VecDeque<Expected>,
+    pub(crate) expected: Awaited,
     /// Messages of the batch that is sent that have an answer each.
     pub(crate) asks: usize,
     /// Those that have come since the last ReadyForQuery.
@@ -211,7 +211,7 @@ impl Server {
             framing: Framing::default(),
             discards: false,
             client: None,
-            expected: VecDeque::new(),
+            expected: Awaited::default(),
             asks: 0,
             answers: 0,
             copying: Copying::No,

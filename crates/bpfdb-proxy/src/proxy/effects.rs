@@ -1,7 +1,6 @@
 //! What a reply says of its session: statements that there are, parameters, state that the client has left
 //! in it, an error, a COPY.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::Proxy;
@@ -123,7 +122,7 @@ impl Proxy {
         let server = &mut self.servers[id];
         if let Some(lookup) = &mut server.lookup {
             lookup.has_failed = true;
-        } else if let Some(Expected::Own(own)) = first_ready(&server.expected) {
+        } else if let Some(Expected::Own(own)) = server.expected.first_end() {
             server.refused = Some(*own);
         } else if let Some(client) = server.client.and_then(|client| self.clients.get(client))
             && let Some(shadow) = &client.shadow
@@ -153,16 +152,8 @@ impl Proxy {
         let mut client = server
             .client
             .and_then(|client| self.clients.get_mut(client));
-        let ends = |expected: &Expected| {
-            matches!(
-                expected,
-                Expected::Query | Expected::Sync | Expected::Own(_)
-            )
-        };
-        let passed_over = server.expected.iter().position(ends);
-        let passed_over = passed_over.unwrap_or(server.expected.len());
         // What was done last is undone first.
-        for expected in server.expected.drain(..passed_over).rev() {
+        for expected in server.expected.take_batch().into_iter().rev() {
             match expected {
                 Expected::Parse {
                     label,
@@ -198,7 +189,7 @@ impl Proxy {
     /// The server waits for data. Each Sync before the end of the data it ignores.
     pub(super) fn copies(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        let by_query = matches!(first_ready(&server.expected), Some(Expected::Query));
+        let by_query = matches!(server.expected.first_end(), Some(Expected::Query));
         server.copying = if by_query {
             Copying::Simple
         } else {
@@ -255,7 +246,7 @@ fn forget_names(server: &mut Server, client: &mut Client) {
     for (name, statement) in later {
         client.names.set(&name, Some(statement));
     }
-    for expected in &mut server.expected {
+    for expected in server.expected.iter_mut() {
         match expected {
             Expected::Parse {
                 label,
@@ -275,15 +266,4 @@ fn forget_names(server: &mut Server, client: &mut Client) {
             _ => {}
         }
     }
-}
-
-/// The next of those that end with ReadyForQuery.
-pub(super) fn first_ready(expected: &VecDeque<Expected>) -> Option<&Expected> {
-    let ends = |expected: &&Expected| {
-        matches!(
-            expected,
-            Expected::Query | Expected::Sync | Expected::Own(_)
-        )
-    };
-    expected.iter().find(ends)
 }

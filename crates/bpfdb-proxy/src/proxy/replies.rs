@@ -2,7 +2,6 @@
 
 use bytes::Buf;
 
-use super::effects::first_ready;
 use super::{HIGH, Proxy, Work};
 use crate::io::slab::Id;
 use crate::server::{Expected, Own, Stage};
@@ -146,7 +145,7 @@ impl Proxy {
         if is_whole && there < size {
             return false;
         }
-        let own = match first_ready(&server.expected) {
+        let own = match server.expected.first_end() {
             Some(Expected::Own(own)) => Some(*own),
             _ => None,
         };

@@ -196,20 +196,8 @@ impl Proxy {
         if !matches!(kind, QUERY | PARSE | BIND | DESCRIBE | CLOSE) {
             return false;
         }
-        let ends = |expected: &Expected| {
-            matches!(
-                expected,
-                Expected::Query | Expected::Sync | Expected::Own(_)
-            )
-        };
-        let Some(last) = server.expected.iter().rposition(ends) else {
-            return false;
-        };
-        let is_about_names = |expected: &Expected| {
-            matches!(expected, Expected::Parse { .. } | Expected::Close { .. })
-        };
-        let mut before = server.expected.range(..last);
-        before.any(is_about_names) || client.hint.is_some_and(|hint| hint.forgets)
+        let forgets = client.hint.is_some_and(|hint| hint.forgets);
+        server.expected.has_end() && (server.expected.ends_names() || forgets)
     }
 
     fn forward(&mut self, id: Id, server: Id, kind: u8, size: usize) -> Outcome {

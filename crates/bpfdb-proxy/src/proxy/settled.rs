@@ -1,6 +1,5 @@
 //! A request has all its replies, or a transaction is over: whose the server is then.
 
-use super::effects::first_ready;
 use super::pools::has_connect_query;
 use super::{Proxy, Work};
 use crate::io::slab::Id;
@@ -13,7 +12,7 @@ impl Proxy {
     /// ReadyForQuery: is nothing more to come?
     pub(super) fn ready(&mut self, id: Id, status: u8) -> bool {
         let server = &mut self.servers[id];
-        let is_ours = matches!(first_ready(&server.expected), Some(Expected::Own(_)));
+        let is_ours = matches!(server.expected.first_end(), Some(Expected::Own(_)));
         let client = server.client.and_then(|client| self.clients.get(client));
         let is_open = client.is_some_and(|client| client.is_open);
         if client.is_some() && !is_ours {

@@ -1,11 +1,42 @@
 //! Several batches in one message, of which the first ones fail, or end statements: what names mean behind them is
 //! what they mean without the proxy.
 
+use std::io::Write;
+use std::thread;
+
 use bpfdb_proxy::settings::Settings;
 
 use crate::postgres::{self, USER};
 use crate::proxy::{TestProxy, WAYS};
 use crate::wire::{Message, Wire, close, error, execute, kinds, message, parse, query, rows, sync};
+
+/// As of a driver that sends each row as a text of its own.
+#[test]
+fn a_batch_may_have_twenty_thousand_texts() {
+    const TEXTS: usize = 20_000;
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let mut wire = Wire::connect(proxy.port, USER, &[]);
+        let mut sends = wire.socket.try_clone().expect("a second one of it");
+        let answers = thread::scope(|scope| {
+            scope.spawn(move || {
+                for number in 0..TEXTS {
+                    let text = parse("", &format!("select {number}"));
+                    sends
+                        .write_all(&[text, execute("")].concat())
+                        .expect("sent");
+                }
+                sends.write_all(&sync()).expect("sent");
+            });
+            wire.until(b'Z')
+        });
+        let rows = rows(&answers);
+        assert_eq!(rows.len(), TEXTS, "{way:?}");
+        for (number, row) in rows.iter().enumerate() {
+            assert_eq!(*row, [number.to_string()], "{way:?}");
+        }
+    }
+}
 
 /// Bytes of one message, and the ReadyForQuery messages that answer it.
 type Step = (Vec<u8>, usize);
