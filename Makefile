@@ -73,11 +73,12 @@ crashes: setup
 	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture crash_loop:: $(ARGS)
 
 # Queues and sessions of Go and Java, JDBC and ActiveRecord as they are; those of Python and Node, and pgx, are in `make test`.
+# Besides the tests of PostgreSQL, asyncpg, pgx and SQLAlchemy, through the proxy.
 applications: setup
 	command -v mvn >/dev/null || $(SUDO) apt-get install -y -qq --no-install-recommends maven default-jdk-headless
 	ruby -e 'require "active_record"; require "pg"' 2>/dev/null || \
 		$(SUDO) apt-get install -y -qq --no-install-recommends ruby ruby-activerecord ruby-pg
-	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: drivers::jdbc drivers::active_record regress:: $(ARGS)
+	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: drivers::jdbc drivers::active_record regress:: suites:: $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-proxy -p bpfdb-bench

@@ -29,6 +29,7 @@ mod session;
 mod shutdown;
 mod streams;
 mod succession;
+mod suites;
 mod takeover;
 mod timeouts;
 mod tls;
