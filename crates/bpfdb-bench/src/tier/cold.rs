@@ -1,4 +1,4 @@
-//! `tier-cold`: GET and MGET of values that are in files, read by the daemon or begun in the kernel.
+//! `tier-cold`: GET and MGET of values that are in files, read by the daemon, begun in the kernel, or answered there, too.
 
 use std::path::PathBuf;
 
@@ -38,8 +38,12 @@ const LOADS: [(Test, u32, u32); 8] = [
     (MGET, 1, 1),
     (MGET, 16, 1),
 ];
-/// By `tier-prefetch`.
-const WAYS: [&str; 2] = ["no", "yes"];
+/// `tier-prefetch` and `tier-kernel-gets`.
+const WAYS: [[&str; 2]; 3] = [["no", "no"], ["yes", "no"], ["yes", "yes"]];
+/// Which of them.
+const BY_DAEMON: usize = 0;
+const BEGUN: usize = 1;
+const ANSWERED: usize = 2;
 
 /// Servers that have nearly all values in files.
 struct Cold {
@@ -83,16 +87,13 @@ impl Cold {
     fn round(&mut self, plan: &Plan, is_warming: bool) -> Result<()> {
         for (cold, results) in self.servers.iter().zip(&mut self.results) {
             for load in loads() {
-                for (which, way) in WAYS.into_iter().enumerate() {
-                    cold.prefetch(way)?;
+                for which in 0..WAYS.len() {
+                    cold.go(which)?;
                     evict(&cold.folder)?;
-                    let before = cold.begun()?;
+                    let before = cold.kernel_did()?;
                     let answer = load.run(&cold.server, plan.tier_keys, requests(plan, load))?;
                     if !is_warming {
-                        let has_begun = cold.begun()? > before;
-                        // One that is alone may meet a checkpoint that reads.
-                        let is_right = has_begun == (way == "yes") || is_alone(load);
-                        ensure!(is_right, "{load:?}: tier-prefetch {way}");
+                        cold.kernel_did()?.check(&before, which, load)?;
                         results.add(load, which, answer);
                     }
                 }
@@ -114,9 +115,12 @@ impl Cold {
             "pipeline",
             "read by the daemon",
             "begun in the kernel",
-            "ratio",
+            "over the daemon",
+            "answered there",
+            "over the daemon",
             "latency, daemon",
-            "latency, kernel",
+            "latency, begun",
+            "latency, answered",
         ];
         let mut table = Table::new("tier-cold", title, &columns);
         for (cold, results) in self.servers.iter().zip(&self.results) {
@@ -131,11 +135,14 @@ impl Cold {
                     load.test.name.to_uppercase().into(),
                     load.connections.into(),
                     load.pipeline.into(),
-                    Cell::figure(&rates[0].map(|rate| rate / 1e3), 1),
-                    Cell::figure(&rates[1].map(|rate| rate / 1e3), 1),
-                    Cell::figure(&rates[1].over(&rates[0]), 2),
-                    latency(0),
-                    latency(1),
+                    Cell::figure(&rates[BY_DAEMON].map(|rate| rate / 1e3), 1),
+                    Cell::figure(&rates[BEGUN].map(|rate| rate / 1e3), 1),
+                    Cell::figure(&rates[BEGUN].over(&rates[BY_DAEMON]), 2),
+                    Cell::figure(&rates[ANSWERED].map(|rate| rate / 1e3), 1),
+                    Cell::figure(&rates[ANSWERED].over(&rates[BY_DAEMON]), 2),
+                    latency(BY_DAEMON),
+                    latency(BEGUN),
+                    latency(ANSWERED),
                 ]);
             }
         }
@@ -144,15 +151,53 @@ impl Cold {
 }
 
 impl ColdServer {
-    /// Reads that the kernel has begun, ever.
-    fn begun(&self) -> Result<u64> {
-        figure(&self.server, "tier", "tier_prefetches")
+    fn kernel_did(&self) -> Result<KernelDid> {
+        Ok(KernelDid {
+            begun: figure(&self.server, "tier", "tier_prefetches")?,
+            answered: figure(&self.server, "tier", "tier_parked_answered")?,
+        })
     }
 
-    fn prefetch(&self, way: &str) -> Result<()> {
+    /// Has requests go one of the [`WAYS`].
+    fn go(&self, which: usize) -> Result<()> {
         let mut client = Client::connect(&Address::Tcp(self.server.address))?;
-        let reply = client.ask(&["CONFIG", "SET", "tier-prefetch", way])?;
-        ensure!(reply.text()? == "OK", "CONFIG SET tier-prefetch {way}");
+        let [prefetch, gets] = WAYS[which];
+        let set = [
+            "CONFIG",
+            "SET",
+            "tier-prefetch",
+            prefetch,
+            "tier-kernel-gets",
+            gets,
+        ];
+        let reply = client.ask(&set)?;
+        ensure!(reply.text()? == "OK", "{set:?}");
+        Ok(())
+    }
+}
+
+/// How many reads the kernel has begun for requests that the daemon answered, and how many requests it has answered, ever.
+struct KernelDid {
+    begun: u64,
+    answered: u64,
+}
+
+impl KernelDid {
+    /// Is that what it should have done since `before`?
+    fn check(&self, before: &Self, which: usize, load: Load) -> Result<()> {
+        let has_begun = self.begun > before.begun;
+        let has_answered = self.answered > before.answered;
+        let is_right = match (which, load.test, load.pipeline) {
+            (ANSWERED, GET, 1) => has_answered,
+            // One that is alone may meet a checkpoint that reads.
+            (_, GET, 1) if load.connections == 1 => !has_answered,
+            _ => !has_answered && has_begun == (which != BY_DAEMON),
+        };
+        ensure!(
+            is_right,
+            "{load:?}: the kernel did not go the way {:?}",
+            WAYS[which]
+        );
         Ok(())
     }
 }
@@ -165,10 +210,6 @@ fn loads() -> impl Iterator<Item = Load> {
         pipeline,
         test,
     })
-}
-
-fn is_alone(load: Load) -> bool {
-    (load.test, load.connections, load.pipeline) == LOADS[0]
 }
 
 /// As many values of each load.
