@@ -140,8 +140,7 @@ impl Proxy {
                 false
             }
             Packet::Cancel { process, secret } => {
-                self.cancel(process, secret);
-                self.leave(id);
+                self.asks_to_cancel(id, process, secret);
                 false
             }
             Packet::Start {

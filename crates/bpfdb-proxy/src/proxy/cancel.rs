@@ -1,6 +1,6 @@
 //! Requests to cancel: a connection each, which the server closes when it has sent its signal.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -28,6 +28,9 @@ pub(super) struct Cancel {
     since: Instant,
     /// Not given to another client meanwhile; `None`: it is closed anyway.
     server: Option<Id>,
+    /// The connection of the client that asks. It ends when the database has closed the other one, and has sent its signal by
+    /// then: a driver waits for that, and what it sends next is not hit.
+    _asker: Option<OwnedFd>,
 }
 
 /// A client's in the place of the number of a process, by which drivers tell connections apart: so not the last one's
@@ -38,8 +41,18 @@ pub(super) fn next_number(last: &mut i32) -> i32 {
 }
 
 impl Proxy {
-    /// A client asks for what another connection of it does to be cancelled.
-    pub(super) fn cancel(&mut self, process: i32, secret: i32) {
+    /// A client asks for what another connection of it does to be cancelled, and leaves.
+    pub(super) fn asks_to_cancel(&mut self, id: Id, process: i32, secret: i32) {
+        let socket = self.clients[id].socket.as_fd();
+        let asker = socket.try_clone_to_owned().ok();
+        // Else it would be heard of for as long as the other descriptor is open.
+        self.poll.remove(socket);
+        self.cancel(process, secret, asker);
+        self.leave(id);
+    }
+
+    /// What the client of this key does is cancelled. `asker`: the connection that asked for it.
+    pub(super) fn cancel(&mut self, process: i32, secret: i32, asker: Option<OwnedFd>) {
         let is_it = |id: &Id| {
             let client = &self.clients[*id];
             (client.number, client.secret) == (process, secret)
@@ -51,12 +64,12 @@ impl Proxy {
         // Taking it may have closed it. While it is prepared, its client waits for it, as for one that is not free.
         let server = self.clients.get(id).and_then(|client| client.server);
         if let Some(server) = server.filter(|server| !self.servers[*server].is_prepared()) {
-            self.send_cancel(server, true);
+            self.send_cancel(server, true, asker);
         }
     }
 
     /// Has the server cancel what it does. `stays`: it is used on.
-    pub(super) fn send_cancel(&mut self, id: Id, stays: bool) {
+    pub(super) fn send_cancel(&mut self, id: Id, stays: bool, asker: Option<OwnedFd>) {
         let is_mirror = self.pools[self.servers[id].pool as usize].key.is_mirror;
         let most = if is_mirror {
             MIRROR_CANCELS_MAX
@@ -86,6 +99,7 @@ impl Proxy {
             input: BytesMut::new(),
             since: Instant::now(),
             server: stays.then_some(id),
+            _asker: asker,
         });
         let interest = Interest {
             readable: true,

@@ -65,7 +65,7 @@ impl Proxy {
         }
         // In the midst of a transaction its server is of no use, and need not finish what no client reads.
         if !self.servers[server].expected.is_empty() {
-            self.send_cancel(server, false);
+            self.send_cancel(server, false, None);
         }
         self.close_server(server);
     }

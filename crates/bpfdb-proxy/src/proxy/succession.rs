@@ -198,7 +198,9 @@ impl Proxy {
                     self.succession.rests_until = Some(Instant::now() + REST);
                     self.take_back(key);
                 }
-                Received::Message(Message::Cancel(key), _) => self.cancel(key.number, key.secret),
+                Received::Message(Message::Cancel(key), _) => {
+                    self.cancel(key.number, key.secret, None)
+                }
                 Received::Message(..) => {}
                 Received::Nothing => return,
                 Received::End => self.successor_is_gone(),

@@ -10,7 +10,9 @@ use bpfdb_proxy::settings::{ANY_DATABASE, AuthType};
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
 use crate::relay::Relay;
-use crate::wire::{Wire, close, error, kinds, message, parse, query, start_packet, sync};
+use crate::wire::{
+    Wire, cancel_request, close, error, kinds, message, parse, query, start_packet, sync,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -204,10 +206,6 @@ fn a_copy_without_an_end_takes_little_memory() {
     let taken = writes.join().expect("it ends");
     assert!(taken < BYTES, "{taken}");
     drop(wire);
-}
-
-fn cancel_request(key: &[u8]) -> Vec<u8> {
-    [&16u32.to_be_bytes()[..], &80_877_102u32.to_be_bytes(), key].concat()
 }
 
 /// As one tries keys who has none.

@@ -1,6 +1,5 @@
 //! What goes through the proxy is what comes from PostgreSQL.
 
-use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,9 @@ use bpfdb_tests::random::Random;
 
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS};
-use crate::wire::{Message, Wire, error, execute, kinds, message, parse, query, rows, sync};
+use crate::wire::{
+    Message, Wire, cancel_request, error, execute, kinds, message, parse, query, rows, sync,
+};
 
 /// Requests of all kinds, each with the number of ReadyForQuery that it has.
 fn requests() -> Vec<(Vec<u8>, usize)> {
@@ -163,11 +164,7 @@ fn a_request_is_cancelled_and_no_other() {
         other.send(&query("select pg_sleep(1)"));
         thread::sleep(Duration::from_millis(300));
         let begun = Instant::now();
-        let cancel = |key: &[u8]| {
-            let mut socket = Wire::open(proxy.port).socket;
-            let packet = [&[0, 0, 0, 16][..], &80_877_102u32.to_be_bytes(), key].concat();
-            socket.write_all(&packet).expect("sent");
-        };
+        let cancel = |key: &[u8]| Wire::open(proxy.port).send(&cancel_request(key));
         let mut wrong = wire.key.clone();
         wrong[7] ^= 1;
         cancel(&wrong);

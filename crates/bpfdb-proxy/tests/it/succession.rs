@@ -10,7 +10,7 @@ use bpfdb_proxy::settings::Settings;
 use crate::console::{ADMIN, console};
 use crate::postgres::{self, USER};
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{Wire, error, execute, kinds, message, parse, query, rows, sync};
+use crate::wire::{Wire, cancel_request, error, execute, kinds, message, parse, query, rows, sync};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -172,9 +172,7 @@ fn a_session_with_state_stays_until_it_leaves() {
         assert!(begun.elapsed() < PATIENCE, "it does not sleep");
         thread::sleep(Duration::from_millis(20));
     }
-    let mut cancel = Wire::open(after.port);
-    let code = 80_877_102u32.to_be_bytes();
-    cancel.send(&[&16u32.to_be_bytes()[..], &code, &pinned.key].concat());
+    Wire::open(after.port).send(&cancel_request(&pinned.key));
     assert_eq!(error(&pinned.until(b'Z'), b'C'), "57014");
     assert!(!before.has_ended());
     pinned.send(&message(b'X', b""));

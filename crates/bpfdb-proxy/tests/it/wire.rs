@@ -49,6 +49,11 @@ pub(crate) fn execute_with(name: &str, value: &str) -> Vec<u8> {
     [message(b'B', &body), rest].concat()
 }
 
+/// Asks for what the connection with this key does to be cancelled.
+pub(crate) fn cancel_request(key: &[u8]) -> Vec<u8> {
+    [&16u32.to_be_bytes()[..], &80_877_102u32.to_be_bytes(), key].concat()
+}
+
 /// Close of a statement.
 pub(crate) fn close(name: &str) -> Vec<u8> {
     message(b'C', format!("S{name}\0").as_bytes())
