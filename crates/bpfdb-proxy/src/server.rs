@@ -1,20 +1,19 @@
 //! A connection to a database.
 
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use crate::auth::login::Login;
 use crate::auth::secrets::Whose;
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, Expected, Own};
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
 use crate::parameters::Parameters;
 use crate::settings::Host;
-use crate::statements::{Label, ServerStatements, Statement};
+use crate::statements::ServerStatements;
 use crate::traffic;
 use crate::wire::framing::Framing;
 
@@ -27,19 +26,6 @@ pub(crate) enum Stage {
     Ready,
 }
 
-/// A statement of the proxy's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
-    /// Parameters as the next client has them.
-    Parameters,
-    /// Away with what a client has left.
-    Reset,
-    /// What the database has each session begin with.
-    Connect,
-    /// What the database keeps of the password of a user.
-    Lookup,
-}
-
 /// A question about the password of a user.
 #[derive(Debug)]
 pub(crate) struct Lookup {
@@ -48,69 +34,6 @@ pub(crate) struct Lookup {
     /// From the first row; empty: the user is known, and has no password.
     pub(crate) found: Option<String>,
     pub(crate) has_failed: bool,
-}
-
-/// What a server still has if it passes over a Close, since something before it has failed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Keeps {
-    Nothing,
-    Unnamed,
-    /// This statement.
-    Own(Label),
-}
-
-/// What was sent and has a reply that matters: to whom it goes, and when a transaction is over.
-#[derive(Debug)]
-pub(crate) enum Expected {
-    /// ReadyForQuery, of a simple query or a call of a function.
-    Query,
-    /// The same, of a Sync.
-    Sync,
-    /// The same; all of its replies are ours.
-    Own(Own),
-    Parse {
-        label: Label,
-        /// Of the statement without a name.
-        unnamed: bool,
-        /// Ours: the client has not sent it.
-        hidden: bool,
-        /// Messages of its batch before it that have an answer each.
-        at: usize,
-        /// The client's name, and what it meant before.
-        undo: Option<(Bytes, Option<Rc<Statement>>)>,
-        /// If it succeeds all the same, since the name was free by then: the client's name means this.
-        instead: Option<(Bytes, Rc<Statement>)>,
-    },
-    Close {
-        hidden: bool,
-        undo: Option<(Bytes, Rc<Statement>)>,
-        keeps: Keeps,
-    },
-    /// The client has said that its data ends: what it sent before does not count while
-    /// the server copies.
-    CopyEnd,
-    /// The client has sent data before the server has said that it copies.
-    CopyData,
-}
-
-/// As so many bytes each of them counts, without its texts: with what there is to know of a text.
-pub(crate) const NOTED: usize = 512;
-
-impl Expected {
-    /// Of texts that it keeps, and of itself.
-    pub(crate) fn bytes(&self) -> usize {
-        let text = |statement: &Rc<Statement>| statement.length();
-        let texts = match self {
-            Self::Parse { undo, instead, .. } => {
-                let before = undo.as_ref().and_then(|(_, before)| before.as_ref());
-                let instead = instead.as_ref().map(|(_, new)| new);
-                before.map_or(0, text) + instead.map_or(0, text)
-            }
-            Self::Close { undo, .. } => undo.as_ref().map_or(0, |(_, before)| text(before)),
-            _ => 0,
-        };
-        texts + NOTED
-    }
 }
 
 /// Does the server wait for data?

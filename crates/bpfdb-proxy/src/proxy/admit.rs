@@ -6,13 +6,14 @@ use super::Proxy;
 use crate::auth::certificate::common_name;
 use crate::auth::client as auth;
 use crate::auth::secrets::Whose;
+use crate::awaited::{Expected, Own};
 use crate::client::Stage;
 use crate::config::CONSOLE;
 use crate::hba::{AuthType, Method, Who};
 use crate::io::slab::Id;
 use crate::io::socket;
 use crate::pool::Key;
-use crate::server::{Expected, Lookup, Own};
+use crate::server::Lookup;
 use crate::settings::{ANY_DATABASE, Database};
 use crate::wire::reply::{self, state};
 

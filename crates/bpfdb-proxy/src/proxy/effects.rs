@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use super::Proxy;
 use super::pools::has_connect_query;
+use crate::awaited::{Expected, Keeps};
 use crate::client::Client;
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, Keeps, Server};
+use crate::server::{Copying, Server};
 use crate::wire::{reply, text};
 
 impl Proxy {

@@ -7,8 +7,8 @@ use postgres_protocol::message::frontend;
 
 use super::requests::Outcome;
 use super::{HELD_MAX, Proxy};
+use crate::awaited::{Expected, Keeps, NOTED, Own};
 use crate::io::slab::Id;
-use crate::server::{Expected, Keeps, NOTED, Own};
 use crate::statements::{Label, NAMES_BYTES_MAX, Statement, is_own};
 use crate::wire::framing::HEADER;
 use crate::wire::hint::{self, Beyond, Hint};

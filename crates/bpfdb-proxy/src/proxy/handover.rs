@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 
 use super::{Proxy, Work};
+use crate::awaited::Expected;
 use crate::io::slab::Id;
 use crate::kernel::abi;
 use crate::kernel::programs::{Kernel, Taken};
 use crate::kernel::shared::{Present, Word};
-use crate::server::{Copying, Expected, IDLE, Server};
+use crate::server::{Copying, IDLE, Server};
 use crate::settings::PoolMode;
 use crate::traffic;
 use crate::wire::framing::{Framing, HEADER};

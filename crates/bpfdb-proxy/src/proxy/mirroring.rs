@@ -6,12 +6,13 @@ use postgres_protocol::message::frontend;
 
 use super::{Proxy, Work};
 use crate::auth::random;
+use crate::awaited::Expected;
 use crate::client::{Client, Stage};
 use crate::io::slab::Id;
 use crate::io::stream::Stream;
 use crate::mirror::{Mirror, Mirrored, Shadow};
 use crate::pool::{Key, Pool};
-use crate::server::{Copying, Expected, IDLE};
+use crate::server::{Copying, IDLE};
 use crate::settings::ANY_DATABASE;
 
 /// Requests that a shadow sends at once, at most.

@@ -5,10 +5,11 @@ use std::time::Instant;
 use postgres_protocol::message::frontend;
 
 use super::{Proxy, Work};
+use crate::awaited::{Expected, Own};
 use crate::client::Client;
 use crate::io::slab::Id;
 use crate::pool::Pool;
-use crate::server::{Expected, Own, Server};
+use crate::server::Server;
 
 impl Proxy {
     /// A server for a client that has none: `None` if it has to wait.

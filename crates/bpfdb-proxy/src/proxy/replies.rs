@@ -3,8 +3,9 @@
 use bytes::Buf;
 
 use super::{HIGH, Proxy, Work};
+use crate::awaited::{Expected, Own};
 use crate::io::slab::Id;
-use crate::server::{Expected, Own, Stage};
+use crate::server::Stage;
 use crate::wire::framing::Next;
 use crate::wire::reply::state;
 

@@ -3,9 +3,10 @@
 use bytes::Buf;
 
 use super::{HELD_MAX, HIGH, Proxy};
+use crate::awaited::Expected;
 use crate::client::{Client, Stage};
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, IDLE};
+use crate::server::{Copying, IDLE};
 use crate::wire::assignment::Assignment;
 use crate::wire::framing::{HEADER, Next};
 use crate::wire::hint::{self, Beyond, Hint};

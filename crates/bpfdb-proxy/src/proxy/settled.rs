@@ -2,8 +2,9 @@
 
 use super::pools::has_connect_query;
 use super::{Proxy, Work};
+use crate::awaited::{Expected, Own};
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, IDLE, Own, Server};
+use crate::server::{Copying, IDLE, Server};
 use crate::settings::PoolMode;
 use crate::traffic::{self, Traffic};
 use crate::wire::reply::{self, state};

@@ -176,7 +176,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-proxy", &[
         "error", "hba", "io", "wire", "settings", "names", "config", "traffic", "parameters", "kernel", "statements", "auth", "pool", "mirror", "takeover", "client",
-        "server", "metrics", "proxy",
+        "awaited", "server", "metrics", "proxy",
         "flags", "log_file",
     ]),
     of("bpfdb-tests", &[
