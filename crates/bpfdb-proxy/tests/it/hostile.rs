@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_proxy::settings::{ANY_DATABASE, AuthType};
+use bpfdb_proxy::settings::AuthType;
 
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
@@ -234,10 +234,7 @@ fn keys_that_are_tried_cancel_nothing() {
 #[test]
 fn requests_to_cancel_of_one_client_are_bounded() {
     let relay = Relay::start(postgres::shared().port);
-    let proxy = TestProxy::with(Way::Plain, |settings| {
-        let database = format!("host=127.0.0.1 port={}", relay.port);
-        let database = database.parse().expect("a database");
-        settings.databases.insert(ANY_DATABASE.to_owned(), database);
+    let proxy = TestProxy::before(Way::Plain, relay.port, |settings| {
         settings.cancel_wait_timeout = PATIENCE;
     });
     let (mut greedy, mut other) = (proxy.client(), proxy.client());

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_proxy::settings::{ANY_DATABASE, AuthType};
+use bpfdb_proxy::settings::AuthType;
 
 use crate::console::{self, ADMIN};
 use crate::postgres;
@@ -184,10 +184,7 @@ fn a_request_to_cancel_hits_nothing_that_is_sent_behind_its_end() {
 #[test]
 fn a_request_to_cancel_is_answered_in_time_or_given_up() {
     let relay = Relay::start(postgres::shared().port);
-    let proxy = TestProxy::with(Way::Plain, |settings| {
-        let database = format!("host=127.0.0.1 port={}", relay.port);
-        let database = database.parse().expect("a database");
-        settings.databases.insert(ANY_DATABASE.to_owned(), database);
+    let proxy = TestProxy::before(Way::Plain, relay.port, |settings| {
         settings.default_pool_size = 1;
         settings.cancel_wait_timeout = Duration::from_millis(300);
     });

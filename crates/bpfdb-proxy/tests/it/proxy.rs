@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
 use bpfdb_proxy::config::File;
-use bpfdb_proxy::settings::{ANY_DATABASE, Settings};
+use bpfdb_proxy::settings::{ANY_DATABASE, Database, PoolMode, Settings};
 use bpfdb_proxy::{Proxy, Stopper};
 
 use crate::postgres;
@@ -46,6 +46,23 @@ impl TestProxy {
         Self::beside(way, alone(way), change)
     }
 
+    /// Before whatever listens at a port, instead of that PostgreSQL.
+    pub(crate) fn before(way: Way, port: u16, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with(way, |settings| {
+            let any = ANY_DATABASE.to_owned();
+            settings.databases.insert(any, at(port));
+            change(settings);
+        })
+    }
+
+    /// The same with session pooling.
+    pub(crate) fn of_sessions(way: Way, port: u16, servers: usize) -> Self {
+        Self::before(way, port, |settings| {
+            settings.pool_mode = PoolMode::Session;
+            settings.default_pool_size = servers;
+        })
+    }
+
     /// RELOAD reads the same settings again, as from a file. While it does, `meanwhile`, the proxy serves nobody.
     pub(crate) fn that_reloads(
         way: Way,
@@ -71,9 +88,7 @@ impl TestProxy {
         reloads: Option<Box<dyn Fn() + Send>>,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        let port = postgres::shared().port;
-        let database = format!("host=127.0.0.1 port={port}");
-        let database = database.parse().expect("a database");
+        let database = at(postgres::shared().port);
         let mut settings = Settings {
             listen: vec!["127.0.0.1:0".parse().expect("an address")],
             databases: HashMap::from([(ANY_DATABASE.to_owned(), database)]),
@@ -149,6 +164,12 @@ impl TestProxy {
             .join()
             .expect("it has not failed")
     }
+}
+
+/// The database at a port of this machine.
+fn at(port: u16) -> Database {
+    let text = format!("host=127.0.0.1 port={port}");
+    text.parse().expect("a database")
 }
 
 /// Of two proxies in a cgroup one has the ends of a database.

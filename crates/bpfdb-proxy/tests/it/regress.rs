@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bpfdb_proxy::settings::{ANY_DATABASE, PoolMode};
 use bpfdb_tests::install::{Source, try_run};
 
 use crate::postgres::{self, Postgres, USER, as_user, programs};
@@ -81,17 +80,6 @@ fn server() -> Postgres {
     server
 }
 
-/// The proxy before that.
-fn proxy(way: Way, server: &Postgres) -> TestProxy {
-    let database = format!("host=127.0.0.1 port={}", server.port);
-    TestProxy::with(way, |settings| {
-        settings.pool_mode = PoolMode::Session;
-        settings.default_pool_size = SERVERS;
-        let database = database.parse().expect("a database");
-        settings.databases.insert(ANY_DATABASE.to_owned(), database);
-    })
-}
-
 #[test]
 #[ignore = "make applications: minutes, and gets the tests of PostgreSQL"]
 fn tests_of_postgres_end_as_without_the_proxy() {
@@ -101,7 +89,7 @@ fn tests_of_postgres_end_as_without_the_proxy() {
     eprintln!("without the proxy: {direct:?}");
     for way in [Way::Kernel, Way::Plain] {
         let server = server();
-        let proxy = proxy(way, &server);
+        let proxy = TestProxy::of_sessions(way, server.port, SERVERS);
         let through = failed(proxy.port, &installed);
         let is_known = |name: &&String| SEE_SESSIONS.contains(&name.as_str());
         let more = through.difference(&direct);

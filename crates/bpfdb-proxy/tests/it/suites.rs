@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use bpfdb_proxy::settings::{ANY_DATABASE, PoolMode};
+use bpfdb_proxy::settings::PoolMode;
 use bpfdb_tests::install::{Source, run, try_run};
 
-use crate::postgres::{self, Postgres, USER};
+use crate::postgres::{self, USER};
 use crate::proxy::{TestProxy, WAYS, Way};
 
 /// More than any of them has clients.
@@ -54,7 +54,7 @@ impl Suite {
         for way in [Way::Kernel, Way::Plain] {
             eprintln!("{way:?}");
             let server = postgres::of_its_own();
-            let proxy = before(&server, way);
+            let proxy = TestProxy::of_sessions(way, server.port, SERVERS);
             let through = self.passed(proxy.port);
             let is_known = |name: &&String| {
                 let mut known = self.see_the_proxy.iter();
@@ -65,16 +65,6 @@ impl Suite {
             assert!(fewer.is_empty(), "{way:?}: {fewer:#?}");
         }
     }
-}
-
-fn before(server: &Postgres, way: Way) -> TestProxy {
-    let database = format!("host=127.0.0.1 port={}", server.port);
-    TestProxy::with(way, |settings| {
-        settings.pool_mode = PoolMode::Session;
-        settings.default_pool_size = SERVERS;
-        let database = database.parse().expect("a database");
-        settings.databases.insert(ANY_DATABASE.to_owned(), database);
-    })
 }
 
 fn installed(name: &'static str, files: &'static [&'static str]) -> PathBuf {

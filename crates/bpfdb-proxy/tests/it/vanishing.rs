@@ -196,11 +196,7 @@ fn a_client_gets_what_its_server_has_said_last() {
     let length = (text.len() as u32).to_be_bytes();
     let row = message(b'D', &[&b"\0\x01"[..], &length, text.as_bytes()].concat());
     let port = failing_database(row);
-    let proxy = TestProxy::with(Way::Plain, |settings| {
-        let text = format!("host=127.0.0.1 port={port}");
-        let database = text.parse().expect("a database");
-        settings.databases.insert(ANY_DATABASE.into(), database);
-    });
+    let proxy = TestProxy::before(Way::Plain, port, |_| {});
     for wanted in (100..6000).step_by(100) {
         let mut wire = proxy.client();
         wire.send(&query(&"x".repeat(wanted)));
